@@ -1,4 +1,4 @@
-// The registry of connectors. To add a connector, create its folder and add a line here.
+// The registry of connectors. To add a connector, create its folder and add an entry here.
 import type { TSchema } from 'typebox';
 import type { Connector, End, EndSchemas } from './contract/connector.ts';
 import { FILE } from './file/file-connector.ts';
@@ -8,7 +8,7 @@ import { POSTGRES } from './postgres/postgres-connector.ts';
 import { STANDARD_STREAMS } from './stdio/stdio-connector.ts';
 import { UPLOAD } from './upload/upload-connector.ts';
 
-/** Connectors by the `type` of a pipeline's source, sink or dead letters. */
+/** Connectors by name: the `type` of a source, a sink or dead letters in a pipeline. */
 export const CONNECTORS = {
   kafka: KAFKA,
   file: FILE,
@@ -49,14 +49,14 @@ export function endSchemas(): AllSchemas {
 
 const BY_TYPE: Readonly<Record<string, Connector>> = CONNECTORS;
 
-/** undefined: no connector has this name, which cannot happen in a validated pipeline. */
+/** The connector with this name. undefined: there is none, which cannot happen in a validated pipeline. */
 export const connectorNamed = (type: unknown): Connector | undefined =>
   typeof type === 'string' && Object.hasOwn(BY_TYPE, type) ? BY_TYPE[type] : undefined;
 
 /** The connector of a pipeline's source, sink or dead letters. */
 export const connectorOf = ({ type }: End): Connector => BY_TYPE[type]!;
 
-/** Whether a source reads the rows of a query, which is executed again rather than read again. */
+/** Whether a source reads the rows of a query. Reading it again means executing the query again. */
 export const isQuery = (source: unknown): boolean =>
   connectorNamed((source as Partial<End> | undefined)?.type)?.capabilities.reads === 'rows';
 

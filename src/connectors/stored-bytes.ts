@@ -1,4 +1,4 @@
-// Reads and writes stored bytes by name, through the transport of the connector that serves the name.
+// Reads and writes stored bytes by name, with the transport that is responsible for the name.
 import { mkdir } from 'node:fs/promises';
 import path from 'node:path';
 import { SluiceError } from '../core/errors.ts';
@@ -10,14 +10,17 @@ import { CONNECTORS } from './connectors.ts';
 import type { Connector } from './contract/connector.ts';
 import type { Transport } from './contract/transport.ts';
 
-/** The transport of a name; names that no other connector serves are file paths. */
+/** The transport for a name. A name that no other connector serves is a file path. */
 export const transportOf = (name: string): Promise<Transport> => (servedBy(name) ?? CONNECTORS.file).transport!();
 
-/** The connector of a name that is not a file path. */
+/** The connector for a name; undefined: the name is a file path. */
 const servedBy = (name: string): Connector | undefined =>
   Object.values<Connector>(CONNECTORS).find(({ serves }) => serves?.(name));
 
-/** Another name in the same folder. @throws SluiceError input_not_found if `other` would leave the folder */
+/**
+ * The name of the file `other` in the folder of `name`.
+ * @throws SluiceError input_not_found if `other` would leave the folder
+ */
 export function besideStored(name: string, other: string): string {
   if (!isPlainName(other)) {
     throw new SluiceError(
@@ -29,7 +32,7 @@ export function besideStored(name: string, other: string): string {
   return hasScheme ? `${name.slice(0, name.lastIndexOf('/'))}/${other}` : path.join(path.dirname(name), other);
 }
 
-/** As `Transport.open`. */
+/** Like `Transport.open`, for any name. */
 export async function openStored(
   name: string,
   readBytes?: number,
@@ -38,23 +41,23 @@ export async function openStored(
   return (await transportOf(name)).open(name, readBytes, ranges);
 }
 
-/** As `Transport.size`. */
+/** Like `Transport.size`, for any name. */
 export const storedSize = async (name: string): Promise<number | null> => (await transportOf(name)).size(name);
 
-/** As `Transport.bytes`. */
+/** Like `Transport.bytes`, for any name. */
 export async function* storedBytes(name: string): AsyncGenerator<Uint8Array> {
   yield* (await transportOf(name)).bytes(name);
 }
 
-/** As `Transport.text`. */
+/** Like `Transport.text`, for any name. */
 export const storedText = async (name: string): Promise<string | null> => (await transportOf(name)).text(name);
 
-/** As `Transport.remove`. */
+/** Like `Transport.remove`, for any name. */
 export const removeStored = async (name: string): Promise<void> => (await transportOf(name)).remove(name);
 
 /**
- * The text of a file that the user named. @throws SluiceError input_not_found (missing or unreadable) |
- * storage_unavailable
+ * The text of a file or object whose name the user gave.
+ * @throws SluiceError input_not_found (missing or unreadable) | storage_unavailable
  */
 export async function namedText(name: string): Promise<string> {
   let text: string | null;
@@ -69,7 +72,8 @@ export async function namedText(name: string): Promise<string> {
 }
 
 /**
- * Writes `text` if the file does not exist, and returns the stored content, which is the same for concurrent writers.
+ * Writes `text` if the file or object does not exist. Returns the stored text, which is the same for all concurrent
+ * writers.
  * @throws SluiceError output_* | storage_unavailable
  */
 export async function putFirst(name: string, text: string): Promise<string> {
@@ -77,14 +81,14 @@ export async function putFirst(name: string, text: string): Promise<string> {
   return (await storedText(name)) ?? text;
 }
 
-/** As `Transport.put`. */
+/** Like `Transport.put`, for any name. */
 export const putStored = async (name: string, text: string): Promise<void> => (await transportOf(name)).put(name, text);
 
-/** As `Transport.withRandomAccess`. */
+/** Like `Transport.withRandomAccess`, for any name. */
 export const withRandomAccess = async <T>(name: string, use: (file: RandomAccess) => Promise<T>): Promise<T> =>
   (await transportOf(name)).withRandomAccess(name, use);
 
-/** Creates the folder of an output file if it is missing. Opening the output reports errors. */
+/** Creates the folder of an output file if it is missing. Ignores errors: opening the output reports them. */
 export async function makeFolderOf(name: string): Promise<void> {
   if (!servedBy(name)) await mkdir(path.dirname(name), { recursive: true }).catch(() => {});
 }

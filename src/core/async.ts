@@ -1,16 +1,16 @@
-// Promises with a timeout or an abort signal, fire-and-forget work, and long work that yields to the event loop.
+// Helpers for promises with a timeout or an abort signal, for fire-and-forget work, and for long work that yields to the event loop.
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { startTimer, stopTimer } from './clock.ts';
 import { faultOf, fixedWord, type Literal, type Word } from './log.ts';
 
 // Fire-and-forget work: failures are logged and counted but never crash the process.
 
-/** Called with a failure. `task` is a fixed text of the program, never input data. */
+/** A listener for failures. `task`: a fixed text of the program, never input data. */
 type OnBackgroundFault = (task: Word, error: unknown) => void;
 
 const listeners = new Set<OnBackgroundFault>();
 
-/** Adds a listener for failures. Returns a function that removes it. */
+/** Adds a listener for failures. Returns a function that removes the listener. */
 export function onBackgroundFault(listener: OnBackgroundFault): () => void {
   listeners.add(listener);
   return () => {
@@ -33,7 +33,7 @@ function tell(task: Word, error: unknown): void {
   for (const listener of listeners) listener(task, error);
 }
 
-/** Whether `work` finishes within `ms`. Rejects if `work` rejects. */
+/** Whether `work` finishes within `ms` milliseconds. Rejects if `work` rejects. */
 export async function within(work: Promise<unknown>, ms: number): Promise<boolean> {
   const { promise, resolve } = Promise.withResolvers<boolean>();
   const timer = startTimer(() => resolve(false), ms);
@@ -45,8 +45,8 @@ export async function within(work: Promise<unknown>, ms: number): Promise<boolea
 }
 
 /**
- * The result of `work`, or null as soon as `signal` is aborted; `work` then continues, and its error is ignored.
- * Removes its listener from `signal`.
+ * Resolves with the result of `work`, or with null as soon as `signal` is aborted. After an abort, `work` continues,
+ * and its error is ignored. Removes its listener from `signal` in both cases.
  */
 export async function unlessAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T | null> {
   work.catch(() => {});
@@ -61,13 +61,15 @@ export async function unlessAborted<T>(work: Promise<T>, signal: AbortSignal): P
   }
 }
 
-/** Duration of a step, ms. */
+/** Time between yields to the event loop, ms. */
 const STEP_MS = 10;
 
 export class EventLoopTurns {
   #began = performance.now();
 
-  /** Call it after each small piece of work; it yields to the event loop once a step has used up its time. */
+  /**
+   * Must be called after each small piece of work. Yields to the event loop if the last yield was at least STEP_MS ago.
+   */
   async pass(): Promise<void> {
     if (performance.now() - this.#began < STEP_MS) return;
     await nextTurn();

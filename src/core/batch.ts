@@ -1,4 +1,4 @@
-// A columnar batch, which all decoders produce and all models read without allocating an object per row.
+// A columnar batch of rows. All decoders produce it and all models read it, without an object per row.
 import type { ErrorCode } from './errors.ts';
 
 export type ColumnKind = 'number' | 'boolean' | 'category' | 'text';
@@ -8,7 +8,10 @@ export const MISSING = -1;
 /** Code of a category that the model package does not list. */
 export const UNSEEN = -2;
 
-/** number: Float64Array, NaN is missing. boolean: 1, 0 or MISSING. category: index into the column's values, MISSING or UNSEEN. */
+/**
+ * The cells of one column. number: NaN is missing. boolean: 1, 0 or MISSING. category: an index into the values of the
+ * column, MISSING or UNSEEN.
+ */
 export interface ColumnData {
   readonly kind: ColumnKind;
   /** Used by number columns; length = capacity of the batch. */
@@ -16,11 +19,14 @@ export interface ColumnData {
   /** Used by boolean and category columns; length = capacity of the batch. */
   readonly codes: Int32Array;
   /**
-   * Used by text columns (and categories without a list): the value; null for missing. For categories with codes, only
-   * the text of UNSEEN rows is valid.
+   * Used by text columns and by categories without a list: the value; null: missing. For categories with codes, only
+   * the texts of UNSEEN rows are valid.
    */
   readonly texts: (string | null)[];
-  /** Rows with a category that the package does not list, including one that represents a missing value. May include rejected rows. */
+  /**
+   * Rows with a category that the package does not list, even if the category is read as a missing value. May include
+   * rejected rows.
+   */
   readonly unseenRows: number[];
 }
 
@@ -28,28 +34,30 @@ export interface Rejection {
   /** Row of the batch, from 0. */
   index: number;
   code: ErrorCode;
-  /** The column that caused the rejection; null: none. */
+  /** The column that caused the rejection; null: no single column did. */
   column: string | null;
-  /** Message; never contains a value of the input. */
+  /** The message, which never contains a value of the input. */
   message: string;
 }
 
 /**
- * Reused for all micro-batches. Rows 0..rows-1 are valid. A rejected row keeps its position (its cells are undefined),
- * so that row i of the batch is always record i of the block's slice.
+ * A batch, which is reused for all micro-batches. Rows 0 to rows - 1 are valid. A rejected row keeps its position (its
+ * cells are undefined), so that row i of the batch is always record i of the block's slice.
  */
 export interface ColumnBatch {
   readonly capacity: number;
   rows: number;
   /** In the order of the model package's columns. */
   readonly columns: readonly ColumnData[];
-  /** 1 where the row is rejected. */
+  /** 1 for each rejected row. */
   readonly rejected: Uint8Array;
   /** One entry per rejected row, in row order. */
   rejections: Rejection[];
-  /** 1 where a decoder has encoded the row directly for the model; the row's cells in `columns` are then stale. */
+  /**
+   * 1 for each row that a decoder has encoded directly for the model. The cells of such a row in `columns` are stale.
+   */
   readonly encoded: Uint8Array;
-  /** Passthrough columns: for each column, the raw text of each row. */
+  /** For each passthrough column: the raw text of each row. */
   readonly passthrough: readonly (string | null)[][];
 }
 

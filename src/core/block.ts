@@ -1,6 +1,6 @@
-// A block: whole records as bytes with their positions; the unit of work, backpressure and ordering.
+// A block: the bytes of whole records with their positions. It is the unit of work, of backpressure and of ordering.
 
-// Blocks of a table contain columns (values and dictionary codes) instead of text.
+// Blocks of a columnar table contain columns (values and dictionary codes) instead of text.
 
 /** The type of the values in a column of a typed format. */
 export type ValueKind =
@@ -15,9 +15,9 @@ export type ValueKind =
   | 'binary'
   | 'null';
 
-/** A dictionary: the concatenated JSON tokens of its codes. The last token is `null`. */
+/** A dictionary: one JSON token per code, concatenated. The last token is `null`. */
 export interface WordList {
-  /** Unique within the process. */
+  /** ID of the list, unique within the process. */
   readonly id: number;
   readonly bytes: Uint8Array;
   /** End offset of each token. */
@@ -25,8 +25,8 @@ export interface WordList {
 }
 
 /**
- * The cells of a column in a run of rows. numbers: NaN is null, an infinity is a value. coded: codes of a word list.
- * tokens: concatenated JSON tokens.
+ * The cells of a column in a run of rows. `numbers`: NaN is null, an infinity is a value. `coded`: codes of a word
+ * list. `tokens`: one JSON token per row, concatenated.
  */
 export type CellRun =
   | { readonly kind: 'numbers'; readonly values: Float64Array }
@@ -46,12 +46,15 @@ export interface ColumnRun {
 }
 
 /**
- * Runs in a compact form, which `runsOf` expands. It has few objects, because each object adds more to the cost of a
- * message than its bytes.
+ * The columns of a block in a compact form, which `runsOf` expands into runs. It has few objects, because each object
+ * of a message to a worker costs more than its bytes.
  */
 export interface BlockColumns {
   readonly names: readonly string[];
-  /** Per run: number of rows; then per column: kind, offset of its cells in `memory`, and word list or number of token bytes. */
+  /**
+   * For each run: its number of rows. Then for each column: kind, offset of its cells in `memory`, and index of its
+   * word list or number of its token bytes.
+   */
   readonly shape: Int32Array;
   readonly memory: SharedArrayBuffer;
   /** All word lists, in shared memory. */
@@ -59,7 +62,7 @@ export interface BlockColumns {
 }
 
 export interface WordBook {
-  /** Per list: its id, its number of words, and the offsets and lengths of its ends and bytes. */
+  /** For each list: its ID, its number of words, and offset and length of its ends and of its bytes. */
   readonly shape: Int32Array;
   readonly memory: SharedArrayBuffer;
 }
@@ -67,7 +70,7 @@ export interface WordBook {
 const NUMBERS = 0;
 const CODED = 1;
 const TOKENS = 2;
-/** Numbers in a shape per column of a run, and per word list. */
+/** Number of integers in a shape per column of a run. `PER_LIST`: per word list. */
 const PER_COLUMN = 3;
 const PER_LIST = 5;
 
@@ -84,7 +87,7 @@ const bytesOfCells = (cell: CellRun): number => {
 export const bytesOfRuns = (runs: readonly ColumnRun[]): number =>
   runs.reduce((sum, { cells }) => cells.reduce((bytes, cell) => bytes + bytesOfCells(cell), sum), 0);
 
-/** Stores runs in `memory`, which must have at least `bytesOfRuns` bytes. */
+/** Stores runs in `memory`, which must have space for `bytesOfRuns` bytes. */
 export function blockColumns(
   names: readonly string[],
   runs: readonly ColumnRun[],
@@ -166,14 +169,14 @@ export function runsOf({ names, shape, memory, words }: BlockColumns): ColumnRun
   return runs;
 }
 
-/** Rows read from a table; valid until they are released. */
+/** Rows that were read from a table. They are valid until `release`. */
 export interface TableRows {
   readonly run: ColumnRun;
-  /** Upper bound of the length of their text in bytes. */
+  /** Upper bound of the length of the rows' text, bytes. */
   readonly textBytes: number;
-  /** Rows (from 0) whose text is longer than `bytes`. */
+  /** Indexes (from 0) of the rows whose text is longer than `bytes`. */
   longer(bytes: number): Iterable<number>;
-  /** Releases the rows, which are no longer used. */
+  /** Must be called when the rows are no longer used. */
   release(): void;
 }
 
@@ -183,8 +186,8 @@ export interface TypedTable {
   /** The type of each column. */
   readonly kinds: readonly ValueKind[];
   /**
-   * Sets the columns that the model reads; call it before the first `next`. Their numbers become the nearest doubles,
-   * and NaN becomes a missing value. Other columns are passed through with all digits.
+   * Sets the columns that the model reads. Must be called before the first `next`. The numbers of these columns become
+   * the nearest doubles, and NaN becomes a missing value. All other columns are passed through with all digits.
    */
   readForModel(names: ReadonlySet<string>): void;
 }
@@ -192,15 +195,20 @@ export interface TypedTable {
 /** A table that is read in batches of a few thousand rows. */
 export interface TableFeed {
   readonly names: readonly string[];
-  /** The next rows; null: the end. Must not be called before the previous call has resolved. @throws SluiceError */
+  /**
+   * Returns the next rows; null: the table has ended. Must not be called before the previous call has resolved.
+   * @throws SluiceError
+   */
   next(): Promise<TableRows | null>;
 }
 
-/** Errors of records that are known before decoding; 0: none. */
+/** States of records that are known before decoding. RECORD_OK: no error; all other values are errors. */
 export const RECORD_OK = 0;
-/** Quoting that violates RFC 4180: only the first physical line is consumed, and scanning resumes after it. */
+/**
+ * The quoting violates RFC 4180. Only the first physical line of the record is consumed, and scanning resumes after it.
+ */
 export const RECORD_MALFORMED = 1;
-/** Longer than the row limit: the span covers only the start of the record. */
+/** The record is longer than the limit. Its span covers only the start of the record. */
 export const RECORD_TOO_LONG = 2;
 
 /** The record alone killed its worker twice. */
@@ -208,7 +216,7 @@ export const RECORD_CRASHED = 3;
 /** The model failed on this record alone. */
 export const RECORD_MODEL_FAILED = 4;
 
-/** JSON nested deeper than the limit. */
+/** The JSON is nested deeper than the limit. */
 export const RECORD_TOO_DEEP = 5;
 
 /** Sluice failed on this record alone; neither the record nor the model caused the error. */
@@ -219,7 +227,7 @@ export interface Block {
   readonly seq: number;
   /** The bytes of the records. Workers get shared memory, so that the bytes survive the death of a worker. */
   readonly slab: ArrayBufferLike;
-  /** Two entries per record: start and end offset in the slab, without the line end. Empty if `columns` is set. */
+  /** Two entries per record: start and end offset in the slab, without the line break. Empty if `columns` is set. */
   readonly spans: Int32Array;
   /** One RECORD_* value per record. */
   readonly faults: Uint8Array;
@@ -227,7 +235,7 @@ export interface Block {
   readonly firstRow: number;
   /** Physical line of the input on which each record begins, from 1. */
   readonly lines: Int32Array;
-  /** Offset of slab byte 0 in the input; NaN: the input is a table without text. */
+  /** Input offset of the first byte of the slab; NaN: the input is a table without text. */
   readonly firstByte: number;
   /** Number of used bytes in the slab or in the columns. */
   readonly length: number;

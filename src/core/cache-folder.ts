@@ -2,6 +2,6 @@
 import { homedir } from 'node:os';
 import path from 'node:path';
 
-/** `$XDG_CACHE_HOME/sluice`, or `~/.cache/sluice`. @throws Error when the user has no home */
+/** `$XDG_CACHE_HOME/sluice`, or `~/.cache/sluice`. @throws Error if the user has no home folder */
 export const cacheFolder = (env: Record<string, string | undefined>): string =>
   path.join(env.XDG_CACHE_HOME ?? path.join(homedir(), '.cache'), 'sluice');

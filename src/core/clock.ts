@@ -1,4 +1,5 @@
-// The clock of the process: time of day, monotonic time, timers and sleeps. Tests replace it to control leases, expiries and timeouts.
+// The clock of the process: time of day, monotonic time, timers and sleeps.
+// Tests replace the clock to control leases, expiries and timeouts.
 import { setTimeout as nodeSleep } from 'node:timers/promises';
 
 /** A timer that `stopTimer` stops. */
@@ -8,7 +9,7 @@ export interface Timer {
 }
 
 export interface SleepOptions {
-  /** Aborting it ends the sleep, which then rejects with an AbortError. */
+  /** If the signal is aborted, the sleep ends and rejects with an AbortError. */
   signal?: AbortSignal | undefined;
   /** false: the process may exit during the sleep. */
   ref?: boolean;
@@ -16,7 +17,7 @@ export interface SleepOptions {
 
 /** All times are in milliseconds. */
 export interface Clock {
-  /** Milliseconds since 1970. The operator may set the clock back. */
+  /** Milliseconds since 1970. The value can decrease, because an operator may set the clock back. */
   epochMs(): number;
   /** Monotonic time; only differences are meaningful. */
   monotonicMs(): number;
@@ -26,7 +27,7 @@ export interface Clock {
   sleep(ms: number, options?: SleepOptions): Promise<void>;
 }
 
-// Globals are looked up at each call, so that mocks of them take effect.
+// The global functions are looked up at each call, so that mocks of them take effect.
 const SYSTEM_CLOCK: Clock = {
   epochMs: () => Date.now(),
   monotonicMs: () => performance.now(),
@@ -46,12 +47,15 @@ export function replaceClock(replacement: Clock): () => void {
   };
 }
 
-/** Identifies the current clock. Times and timers of one clock are meaningless for another. */
+/**
+ * The current clock, to detect whether it was replaced. Times and timers of one clock are meaningless for another
+ * clock.
+ */
 export const currentClock = (): Clock => clock;
 export const epochMs = (): number => clock.epochMs();
 export const monotonicMs = (): number => clock.monotonicMs();
 export const startTimer = (work: () => void, ms: number): Timer => clock.startTimer(work, ms);
 export const startInterval = (work: () => void, ms: number): Timer => clock.startInterval(work, ms);
-/** Stops timers of `startTimer` and `startInterval`. */
+/** Stops a timer that `startTimer` or `startInterval` returned. */
 export const stopTimer = (timer: Timer | undefined): void => clock.stopTimer(timer);
 export const sleep = (ms: number, options?: SleepOptions): Promise<void> => clock.sleep(ms, options);

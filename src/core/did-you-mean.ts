@@ -1,17 +1,22 @@
 // Suggestions for mistyped names, with a cost that does not depend on the length of the input.
 
-/** Maximum length of a word. Longer words are not typing errors, and the cost of a comparison is the product of the lengths. */
+/**
+ * Maximum length of a word. Longer words are not typing errors, and comparing them would be expensive: the cost is the
+ * product of the lengths.
+ */
 const LONGEST = 64;
-/** Maximum number of distance table cells per suggestion; enough for some hundred column names. */
+/** Maximum number of cells of distance tables per suggestion; enough for some hundred column names. */
 const MOST_CELLS = 50_000;
 
-/** ` (did you mean x?)` for the known word nearest to `word`; empty if none is near. */
+/** ` (did you mean x?)` for the known word nearest to `word`; empty if no known word is similar. */
 export function didYouMean(word: string, known: Iterable<string>): string {
   const best = nearest(word, known, Math.max(2, Math.floor(word.length / 3)));
   return best === null ? '' : ` (did you mean ${best}?)`;
 }
 
-/** The known word with the fewest edits from `word`, ignoring case; null: none has at most `most` edits. */
+/**
+ * The known word with the fewest edits from `word`, ignoring case; null: every known word needs more than `most` edits.
+ */
 export function nearest(word: string, known: Iterable<string>, most: number): string | null {
   if (word.length > LONGEST) return null;
   const wanted = word.toLowerCase();
@@ -29,7 +34,7 @@ export function nearest(word: string, known: Iterable<string>, most: number): st
   return best;
 }
 
-/** Levenshtein distance, keeping only two rows of the table. */
+/** Levenshtein distance. Memory holds only two rows of the table. */
 export function editDistance(a: string, b: string): number {
   let previous = Array.from({ length: b.length + 1 }, (_, i) => i);
   for (let i = 1; i <= a.length; i++) {

@@ -1,11 +1,11 @@
 // The catalogue of error codes, with the cause, HTTP status, retryability and remedy of each code.
 
-/** The cause of an error; it determines who must act. */
+/** The cause of an error; it determines who must fix the error. */
 type Fault = 'input' | 'usage' | 'dependency' | 'overload' | 'bug';
 
 export interface ErrorEntry {
   fault: Fault;
-  /** HTTP status of the response if this error ends a request. Row-level errors never end a request by themselves. */
+  /** HTTP status of the response if this error ends a request. An error of a single row does not end a request. */
   status: number;
   retryable: boolean;
   /** true: the error rejects a single application and never ends a run. */
@@ -40,7 +40,7 @@ const bug = (summary: string, action: string, retryable = false): ErrorEntry => 
   action,
 });
 
-// Errors with HTTP statuses of the tus protocol for resumable uploads.
+// Errors of resumable uploads, with the HTTP statuses of the tus protocol.
 
 const UPLOAD_ERRORS = {
   upload_not_found: input(
@@ -82,7 +82,7 @@ const UPLOAD_ERRORS = {
   tus_version: input('The request uses another version of the tus protocol.', 'Send Tus-Resumable: 1.0.0.', 412),
 } as const satisfies Record<string, ErrorEntry>;
 
-/** All error codes. docs/errors.md is generated from this table, and a test compares them. */
+/** All error codes. docs/errors.md is generated from this table; a test checks that they agree. */
 export const ERRORS = {
   // --- a single application is invalid; the others are scored
   malformed_record: row(
@@ -480,7 +480,7 @@ export const ERRORS = {
 
 export type ErrorCode = keyof typeof ERRORS;
 
-/** Codes of single applications, as opposed to codes that end a run. */
+/** The codes that reject a single application. All other codes end a run. */
 export const ROW_CODES = Object.entries(ERRORS as Record<string, ErrorEntry>).flatMap(([code, entry]) =>
   entry.row ? [code as ErrorCode] : [],
 );
@@ -494,13 +494,13 @@ export interface ErrorDetail {
   suggestion?: string;
 }
 
-/** An error that ends a run or a request, with a code of the catalogue. It never contains input values. */
+/** An error with a code of the catalogue, which ends a run or a request. It never contains input values. */
 export class SluiceError extends Error {
   readonly code: ErrorCode;
   readonly details: readonly ErrorDetail[];
   /** Machine-readable fields of the response, such as a limit's name, value and unit. */
   readonly extra: Readonly<Record<string, unknown>>;
-  /** Message for the log; it contains no value of an application. undefined: the log has the summary of the code. */
+  /** Message for the log, without values of an application. undefined: the log contains the summary of the code. */
   readonly logMessage: string | undefined;
 
   constructor(
@@ -542,9 +542,10 @@ export function toldError({ message, code }: SluiceError): string {
 export const tooMany = (limit: string, value: number, unit = limit): SluiceError =>
   new SluiceError('limit_exceeded', `more than ${value} ${unit} (limit ${limit})`, { extra: { limit, value, unit } });
 
-// Texts of details for a person at the terminal. They may quote names in the input, which no response or log contains.
+// Texts of details that are shown only at a terminal. They may quote names in the input, which no response and no log
+// may contain.
 
-/** Outside the detail, so that nothing that serialises an error can include them. */
+/** The texts are not stored in the details, so that they are never part of a serialised error. */
 const TERMINAL_TEXTS = new WeakMap<ErrorDetail, string>();
 
 /** Attaches a text for the terminal to a detail. */

@@ -1,6 +1,9 @@
-// JSON.parse that keeps the text of numbers a double would change: 0.10, 1E2, and integers beyond 2^53.
+// Parses JSON and keeps the text of numbers that a double would change: 0.10, 1E2, and integers beyond 2^53.
 
-/** A number whose JSON text differs from the shortest text of its double. `String` and `JSON.stringify` return the JSON text. */
+/**
+ * A number whose JSON text differs from the shortest text of its double. `String` and `JSON.stringify` return the JSON
+ * text.
+ */
 export class ExactNumber {
   readonly text: string;
   constructor(text: string) {
@@ -18,11 +21,17 @@ export class ExactNumber {
 export type ExactObject = Readonly<Record<string, unknown>>;
 
 const NUMBER = /(?<=[:,[\s])-?\d[\d.eE+-]*/g;
-/** Shorter numbers change only with an exponent, as -0, or with decimals that end in 0. Characters. */
+/**
+ * Length in characters below which a double changes a number only if it has an exponent, is -0, or has decimals that
+ * end in 0.
+ */
 const LONG = 8;
 const EXPONENT = /[eE]/;
 
-/** Whether a double changes a number of the text. Texts without such a number are parsed several times as fast. */
+/**
+ * Whether a double would change any number of the text. Without such a number, the text can be parsed several times as
+ * fast.
+ */
 function changes(text: string): boolean {
   for (const [number] of text.matchAll(NUMBER)) {
     const odd = number.length >= LONG || number.endsWith('0') || EXPONENT.test(number);
@@ -31,7 +40,7 @@ function changes(text: string): boolean {
   return false;
 }
 
-/** @throws SyntaxError */
+/** Parses an object. @throws SyntaxError */
 export function parseExact(json: Buffer): ExactObject {
   const text = json.toString('utf8');
   if (!changes(text)) return JSON.parse(text);
@@ -41,7 +50,8 @@ export function parseExact(json: Buffer): ExactObject {
 const exact = (_key: string, value: unknown, { source }: { source?: string }): unknown =>
   typeof value === 'number' && source !== undefined && source !== String(value) ? new ExactNumber(source) : value;
 
-// The members of a JSON object as text: JSON.parse loses the digits of long numbers and duplicate keys.
+// The code below splits a JSON object into the texts of its members. JSON.parse would lose the digits of long numbers
+// and duplicate keys.
 
 export interface JsonToken {
   key: string;

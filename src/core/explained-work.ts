@@ -1,25 +1,32 @@
-// Progress and estimated duration of interpretations. Durations are measured, because only the number of evaluations is known beforehand.
+// Progress and estimated duration of interpretations.
+// The estimate is based on measurements, because only the number of evaluations is known in advance.
 import { monotonicMs } from './clock.ts';
 
-/** Number of rows with computed effects (including fractions of rows), and the model evaluations used for them. */
+/**
+ * Number of rows whose effects were computed (which may include fractions of rows), and number of model evaluations for
+ * these rows.
+ */
 export interface Explained {
   rows: number;
   evaluations: number;
 }
 
 export interface ExplainedProgress extends Explained {
-  /** Number of rows in the whole input; estimated until the end is reached. */
+  /** Number of rows in the whole input. This is an estimate until the end of the input is reached. */
   totalRows: number;
-  /** Share of the work that is done, 0 to 1. */
+  /** Completed fraction of the work, 0 to 1. */
   share: number;
   /** Estimated seconds from the first row to the end; null: too early to estimate. */
   seconds: number | null;
   secondsLeft: number | null;
 }
 
-/** The first results are not representative: code is not optimised yet, and not all workers are running. */
+/**
+ * Time before the measurement starts, ms. The first results are not representative, because code is not optimised yet
+ * and not all workers are running.
+ */
 const WARM_UP_MS = 2000;
-/** Minimum duration of the measurement. */
+/** Minimum duration of the measurement, ms. */
 const MEASURED_MS = 3000;
 
 export class ExplainedWork {
@@ -28,11 +35,11 @@ export class ExplainedWork {
   #done: Explained = { rows: 0, evaluations: 0 };
   /** When the first effects were computed. */
   #began: number | null = null;
-  /** When the measurement started, and the number of rows done by then. */
+  /** When the measurement started, and the number of rows that were done at that time. */
   #from: { at: number; rows: number } | null = null;
   #last = 0;
 
-  /** Adds progress; negative if a worker died and its work is repeated. */
+  /** Adds progress. The numbers are negative if a worker died and its work is repeated. */
   add({ rows, evaluations }: Explained, now = monotonicMs()): void {
     this.#done.rows += rows;
     this.#done.evaluations += evaluations;
@@ -45,7 +52,10 @@ export class ExplainedWork {
     return this.#done;
   }
 
-  /** `read`: share of the input that `rowsIn` represents, 0 to 1. null: nothing is interpreted, or the size of the input is unknown. */
+  /**
+   * `read`: fraction of the input that `rowsIn` represents, 0 to 1; null: unknown. Returns null if `read` is unknown or
+   * 0, or if no effects were computed yet.
+   */
   progress(read: number | null): ExplainedProgress | null {
     if (this.#began === null || read === null || !(read > 0)) return null;
     const { rows, evaluations } = this.#done;

@@ -1,12 +1,15 @@
-// Names of formats, compressions and delimiters, and detection of non-text inputs by their first bytes. formats/formats.ts defines the
-// formats.
+// Names of formats, compressions and delimiters, and detection of inputs that are not text by their first bytes.
+// formats/formats.ts defines the formats.
 import { SluiceError } from './errors.ts';
 
 /** Formats that consist of text records. */
 export const TEXT_FORMATS = ['csv', 'tsv', 'ndjson', 'json'] as const;
 export type TextFormat = (typeof TEXT_FORMATS)[number];
 
-/** Formats that can be read while they arrive. Parquet is not among them, because it is read from its end. */
+/**
+ * Formats that can be read while the input arrives. Parquet is not one of them, because reading starts at the end of
+ * the file.
+ */
 export const STREAM_FORMATS = [...TEXT_FORMATS, 'arrow'] as const;
 
 export const FILE_FORMATS = [...TEXT_FORMATS, 'parquet', 'arrow'] as const;
@@ -21,7 +24,7 @@ export const DELIMITER_NAMES = ['tab', 'comma', 'semicolon', 'pipe'] as const;
 export const RECORD_FORMATS = ['json', 'avro', 'json_schema', 'protobuf'] as const;
 export type RecordFormatName = (typeof RECORD_FORMATS)[number];
 
-// Content other than CSV or JSON text is recognised by its first bytes, so that the error can name it.
+// The code below recognises content other than CSV or JSON text by its first bytes, so that the error can name it.
 
 interface ForeignContent {
   /** Name of the detected content. */
@@ -37,7 +40,10 @@ const packed = (name: string): string => `name it .${name}, or set compression (
 
 const ascii = (text: string): number[] => [...Buffer.from(text, 'latin1')];
 
-/** Signatures; if one is a prefix of another, the longer comes first. Source: the specifications of the formats. */
+/**
+ * Signatures by which content is recognised. If one signature is a prefix of another signature, the longer one comes
+ * first. Source: the specifications of the formats.
+ */
 const SIGNATURES: readonly [bytes: readonly number[], name: string, advice: string][] = [
   [[0xff, 0xfe, 0, 0], 'UTF-32 text', SAVE_AS],
   [[0, 0, 0xfe, 0xff], 'UTF-32 text', SAVE_AS],
@@ -64,12 +70,12 @@ const SIGNATURES: readonly [bytes: readonly number[], name: string, advice: stri
 const MARKUP = /^\s*<(?:!doctype|\?xml|html)/i;
 /** Number of input bytes used for detection. */
 const HEAD = 64;
-/** First bytes that may start something other than text. Most inputs need only this check. */
+/** 1 for each byte with which content other than text may start. Most inputs need only this check. */
 const SUSPECT = new Uint8Array(256);
 for (const byte of [...SIGNATURES.map(([bytes]) => bytes[0]!), ...ascii(' \t\r\n<')]) SUSPECT[byte] = 1;
 
 /**
- * Rejects an input whose first bytes (`head`) show that it is not UTF-8 text. Four bytes suffice for most formats.
+ * Rejects an input whose first bytes (`head`) show that it is not UTF-8 text. For most formats, four bytes are enough.
  * @throws SluiceError invalid_encoding for other encodings | foreign_content, with the detected format and the remedy
  */
 export function refuseForeignContent(head: Uint8Array): void {

@@ -1,21 +1,21 @@
-// A lock between processes: an open SQLite transaction on a separate file, because it ends with its process in every case.
+// A lock between processes: an open SQLite transaction on a separate file. It always ends when its process ends.
 import { monotonicMs, sleep } from './clock.ts';
 import { createPrivateFile } from './file-system.ts';
 
 const POLL_MS = 100;
 const FIRST_POLL_MS = 5;
-/** SQLITE_BUSY. */
+/** The error code SQLITE_BUSY. */
 const BUSY = 5;
 
 /**
- * Takes a lock and returns its release function; null: another holder has it. Works between processes, between
- * containers on the same kernel, and between callers in this process. A missing file is created, and the file stays:
- * removing it while another process waits would create two locks. Do not open the file elsewhere, because closing any
- * handle of a file drops the locks of its process.
- * @throws Error of SQLite: the file cannot be created, or its file system does not support locks
+ * Takes a lock and returns a function that releases it; null: the lock is held. Works between processes, between
+ * containers on the same kernel, and between callers in this process. A missing file is created. The file is never
+ * removed, because removing it while another process waits would create two locks. No other code of this process may
+ * open the file: closing any handle of a file releases all locks of the process on this file.
+ * @throws Error of SQLite if the file cannot be created, or its file system does not support locks
  */
 export async function tryFileLock(file: string, { isPrivate = false } = {}): Promise<(() => void) | null> {
-  // Imported here, because most processes never take a lock.
+  // The module is imported on demand, because most processes never take a lock.
   const { DatabaseSync } = await import('node:sqlite');
   if (isPrivate) createPrivateFile(file);
   const db = new DatabaseSync(file, { timeout: 0 });
@@ -30,8 +30,8 @@ export async function tryFileLock(file: string, { isPrivate = false } = {}): Pro
 }
 
 /**
- * Takes a lock, waiting up to `waitMs`; null: it is still held by another holder. `onWait`: called once if the lock is
- * held. `isPrivate`: only the owner can access the file.
+ * Takes a lock, for which it waits at most `waitMs` milliseconds; null: the lock is still held then. `onWait` is called
+ * once if the lock is held at first. `isPrivate`: only the owner can access the file.
  * @throws Error of SQLite, or of the file system
  */
 export async function takeFileLock(
@@ -45,7 +45,7 @@ export async function takeFileLock(
     const unlock = await tryFileLock(file, { isPrivate });
     if (unlock || monotonicMs() >= deadline) return unlock;
     if (pause === FIRST_POLL_MS) onWait();
-    // Random, so that processes that began to wait together do not keep polling together.
+    // The pause is random, so that processes that started to wait at the same time do not poll at the same times.
     await sleep(Math.min(pause * (0.5 + Math.random()), waitMs));
   }
 }

@@ -1,24 +1,27 @@
 // Names of sidecar files, and checks of names that come from untrusted files (manifests, shard parts, journals, packages).
 import path from 'node:path';
 
-/** Suffixes that are appended to the name of an output: manifest, rejects file, and description of a shard result. */
+/**
+ * Suffixes that are appended to the name of an output to name its manifest, its rejects file, and the description of a
+ * shard result.
+ */
 const MANIFEST_ENDING = '.manifest.json';
 export const REJECTS_ENDING = '.rejects.csv';
 export const PART_ENDING = '.part.json';
 
-/** Sidecar files of a single output, named after it. */
+/** Sidecar files of a single output, whose names start with the name of the output. */
 const BESIDE_OUTPUT: Readonly<Record<string, string>> = {
   [MANIFEST_ENDING]: 'manifest',
   [REJECTS_ENDING]: 'rejects file',
   [PART_ENDING]: 'description of a shard',
 };
-/** Files of a whole run. They have their own names, with extensions that no data file has. */
+/** Files of a whole run. Their names do not depend on an output, and no data file has their extensions. */
 const OF_RUN: Readonly<Record<string, string>> = { '.html': 'report', '.prom': 'metrics' };
 
 const endingIn = (table: Readonly<Record<string, string>>, name: string): string | undefined =>
   Object.keys(table).find((ending) => name.endsWith(ending) && name.length > ending.length);
 
-/** The kind of sidecar file that has this name; null: not a sidecar file. */
+/** The kind of sidecar file that has this name; null: it is not the name of a sidecar file. */
 export function sidecarKind(name: string): string | null {
   for (const table of [BESIDE_OUTPUT, OF_RUN]) {
     const ending = endingIn(table, name);
@@ -27,7 +30,10 @@ export function sidecarKind(name: string): string | null {
   return null;
 }
 
-/** Removes sidecar files of outputs that are among the names. Other files with such names stay, because they may be inputs. */
+/**
+ * Removes the sidecar files of outputs from a list of names, if the output is also in the list. Other files with the
+ * name of a sidecar file stay, because they may be inputs.
+ */
 export function withoutSidecars(names: readonly string[]): string[] {
   const all = new Set(names);
   return names.filter((name) => {

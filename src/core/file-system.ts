@@ -18,7 +18,10 @@ const WORDS: Readonly<Record<string, string>> = {
   EROFS: 'the file system is read-only',
 };
 
-/** For example `ENOSPC, no space is left on the disk`; unknown errors are described by their code or message. */
+/**
+ * Describes an error of the file system, for example `ENOSPC, no space is left on the disk`. Unknown errors are
+ * described by their code or message.
+ */
 export function fileFault(cause: unknown): string {
   const { code } = cause as NodeJS.ErrnoException;
   if (code === undefined) return cause instanceof Error ? cause.message : String(cause);
@@ -29,7 +32,7 @@ export function fileFault(cause: unknown): string {
 export const isFull = (cause: unknown): boolean =>
   ['ENOSPC', 'EDQUOT', 'EFBIG'].includes((cause as NodeJS.ErrnoException).code ?? '');
 
-// Modes are set explicitly, because the umask of the process may be too permissive.
+// The modes of files and folders are set explicitly, because the umask of the process may be too permissive.
 
 export const PRIVATE_FILE = 0o600;
 const PRIVATE_FOLDER = 0o700;
@@ -41,8 +44,9 @@ export async function restrictFolder(folder: string): Promise<void> {
 }
 
 /**
- * Creates a file that only its owner can access, before a library creates it with a default mode. An existing file is
- * restricted without opening it, because closing it would drop the locks of this process.
+ * Creates a file that only its owner can access. Must be called before a library creates the file with a default mode.
+ * The mode of an existing file is restricted without opening the file, because closing it would release the locks of
+ * this process.
  */
 export function createPrivateFile(file: string): void {
   try {
@@ -63,8 +67,9 @@ function restrictFile(file: string): void {
 }
 
 /**
- * Creates a missing folder that only its owner can access, and checks that a file can be written into it.
- * @throws SluiceError folder_unusable, naming the setting
+ * Checks that a file can be written to a folder. If the folder is missing, creates it such that only its owner can
+ * access it.
+ * @throws SluiceError folder_unusable, which names the setting
  */
 export async function assertUsable(setting: string, folder: string): Promise<void> {
   const probe = path.join(folder, `.sluice-probe-${process.pid}-${crypto.randomUUID()}`);
@@ -79,7 +84,10 @@ export async function assertUsable(setting: string, folder: string): Promise<voi
   }
 }
 
-/** Replaces Node's recursive mkdir, which never ends on file systems that always report ENOENT, such as /proc. */
+/**
+ * Creates a folder with its parent folders. The recursive mkdir of Node.js is not used, because it never ends on file
+ * systems that always report ENOENT, such as /proc.
+ */
 async function makeFolder(folder: string): Promise<void> {
   const attempt = (): Promise<boolean> =>
     mkdir(folder, { mode: PRIVATE_FOLDER }).then(
@@ -95,7 +103,10 @@ async function makeFolder(folder: string): Promise<void> {
   if (!(await attempt())) throw Object.assign(new Error('the folder cannot be made'), { code: 'ENOENT' });
 }
 
-/** Fills `target` from a position of a file. Returns false if the file ends before. @throws Error of the file system */
+/**
+ * Fills `target` from a position of a file. Returns false if the file ends earlier.
+ * @throws Error of the file system
+ */
 export async function readFully(handle: FileHandle, target: Uint8Array, position: number): Promise<boolean> {
   for (let filled = 0; filled < target.length; ) {
     const { bytesRead } = await handle.read(target, filled, target.length - filled, position + filled);

@@ -1,9 +1,9 @@
-// Where the time of a pipeline goes: waits for source, workers and sink, and bytes in memory.
+// Measures how long a pipeline waits for its source, its workers and its sink, and how many bytes it holds in memory.
 
 import { monotonicMs } from './clock.ts';
 import { ExplainedWork } from './explained-work.ts';
 
-/** What a pipeline can wait for. The longest wait shows the bottleneck. */
+/** The stages for which a pipeline can wait. The stage with the longest wait is the bottleneck. */
 type WaitedFor = 'source' | 'workers' | 'sink';
 
 export const WAITED_FOR: readonly WaitedFor[] = ['source', 'workers', 'sink'];
@@ -15,13 +15,14 @@ export interface Held {
 }
 
 /**
- * Plain counters, because every block updates them; readers poll. Streams report the duration of their waits
- * (`waited`). They wait for several things at the same time, so the sums may exceed the elapsed time. A topic reports
- * its current activity (`begin`, `end`). It waits for its workers while they have any batch, else for its sink while
- * anything is being committed, else for its source.
+ * Counters of waiting times. They are plain fields that readers poll, because every block updates them. Streams report
+ * the duration of their waits with `waited`. A stream can wait for several stages at the same time, so the sum of its
+ * waits may exceed the elapsed time. Runs from a topic report their current activity with `begin` and `end`. Such a run
+ * waits for its workers while they have any batch, otherwise for its sink while a commit is in progress, otherwise for
+ * its source.
  */
 export class Flow {
-  /** Progress of its interpretations. */
+  /** Progress of the interpretations of this pipeline. */
   readonly explained = new ExplainedWork();
   readonly #ms: Record<WaitedFor, number> = { source: 0, workers: 0, sink: 0 };
   readonly #holders = new Set<() => Held>();
@@ -33,7 +34,7 @@ export class Flow {
     this.#ms[what] += ms;
   }
 
-  /** Starts the clock for `begin` and `end`; until the first `begin`, the pipeline waits for its source. */
+  /** Starts to measure for `begin` and `end`. Until the first `begin`, the pipeline waits for its source. */
   open(): void {
     this.#turn();
   }
@@ -48,7 +49,7 @@ export class Flow {
     this.#busy[what]--;
   }
 
-  /** Adds a holder of bytes. Returns a function that removes it. */
+  /** Adds a function that reports held bytes. Returns a function that removes it. */
   hold(held: () => Held): () => void {
     this.#holders.add(held);
     return () => {
@@ -56,7 +57,7 @@ export class Flow {
     };
   }
 
-  /** Milliseconds of waiting so far. */
+  /** Waiting times so far, ms. */
   get waits(): Readonly<Record<WaitedFor, number>> {
     if (this.#since !== null) this.#turn();
     return this.#ms;

@@ -1,8 +1,7 @@
-// The content security policy of the HTML pages that Sluice writes: no resources are loaded, no script runs, and only the page's own style
-// applies.
+// The content security policy of the HTML pages that Sluice writes: no resources, no scripts, and only their own style.
 import { createHash } from 'node:crypto';
 
-/** `style`: the exact text of the page's only style element. */
+/** The policy of a page. `style`: the exact text of its only style element. */
 export const contentPolicy = (style: string): string =>
   `default-src 'none'; style-src 'sha256-${createHash('sha256').update(style).digest('base64')}'; base-uri 'none'; form-action 'none'`;
 

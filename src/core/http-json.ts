@@ -1,4 +1,5 @@
-// Requests over HTTP or HTTPS with a response of JSON or text. fetch does not support custom authorities and client certificates.
+// Requests over HTTP or HTTPS with a response of JSON or text.
+// fetch is not used, because it does not support custom certificate authorities and client certificates.
 import http from 'node:http';
 import https from 'node:https';
 import { text } from 'node:stream/consumers';
@@ -22,7 +23,7 @@ export interface JsonAnswer {
   body: Record<string, unknown> | null;
 }
 
-/** Default maximum size of a response in bytes; schemas and tokens are small. */
+/** Default maximum size of a response, bytes. This is enough for schemas and tokens. */
 const MAX_ANSWER_BYTES = 16 * 1024 * 1024;
 
 /** @throws Error of the network or TLS, or a timeout */

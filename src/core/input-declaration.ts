@@ -13,37 +13,37 @@ export interface NumberNotation {
   thousands: (typeof THOUSANDS)[number] | null;
 }
 
-/** How texts are read in addition to the package's rules; the same for all columns of the model. */
+/** Rules for reading texts, in addition to the rules of the package. They apply to all columns of the model. */
 export interface TextRules extends NumberNotation {
-  /** Ignore blanks around a value. */
+  /** Whether to ignore blanks around a value. */
   trim: boolean;
   /** Texts that represent missing values, in addition to those of the package. */
   nullValues: readonly string[];
 }
 
-/** Declared names of columns, and their mapping to the model. */
+/** Declared column names, and their mapping to the columns of the model. */
 export interface DeclaredColumns {
-  /** Names of the fields if the input has no header row; null: it has one. */
+  /** Names of the fields if the input has no header row; null: it has a header row. */
   names: readonly string[] | null;
-  /** Name of a model or passthrough column → its name in the input. */
+  /** The name of a column in the input, by the name of the model or passthrough column. */
   rename: Readonly<Record<string, string>>;
-  /** Names of ignored input columns; '*': all unused ones. */
+  /** Names of ignored input columns; '*': all columns that are not used. */
   ignore: readonly string[] | '*';
-  /** Model column → its constant value in all applications, as a JSON value. */
+  /** Constant values, as JSON values, by the name of the model column. They apply to all applications. */
   constants: Readonly<Record<string, ConstantValue>>;
 }
 
 type ConstantValue = string | number | boolean;
 
-/** null: no declaration. Plain data that can be sent to workers. */
+/** The declarations about an input; null: there is none. This is plain data that can be sent to workers. */
 export interface InputDeclaration {
   columns: DeclaredColumns | null;
   texts: TextRules | null;
-  /** Original encoding of the bytes, which were converted to UTF-8; used in messages. */
+  /** The original encoding of the input, for messages. The bytes were already converted to UTF-8. */
   encoding: Exclude<EncodingName, 'utf-8'> | null;
 }
 
-/** Space, tab, and the no-break space, which is frequent in exports of spreadsheets. */
+/** Whether a character is a space, a tab, or a no-break space, which is frequent in exports of spreadsheets. */
 const isBlank = (code: number): boolean => code === 32 || code === 9 || code === 0xa0;
 
 /** The text without leading and trailing blanks. */
@@ -56,8 +56,8 @@ export function withoutBlanks(text: string): string {
 }
 
 /**
- * Parses `passthrough` from a comma-separated text: names in order without duplicates; `*` means all columns that the
- * model does not read.
+ * Parses a comma-separated list of passthrough columns. Returns the names in order without duplicates, or `*`, which
+ * means all columns that the model does not read.
  */
 export const passthroughNames = (text: string | undefined): string[] | '*' =>
   text === '*' ? '*' : [...new Set((text ?? '').split(',').filter((name) => name !== ''))];

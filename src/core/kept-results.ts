@@ -12,7 +12,7 @@ const DIGEST_BYTES = 32;
 const OTHERS_WRITE = 0o022;
 const DAY_MS = 24 * 3_600_000;
 
-/** Size limits of the cache, and lifetime of an entry after its last use. */
+/** Limits of the cache: number of entries, total bytes, and time after the last use of an entry until it is removed. */
 interface KeptLimits {
   readonly entries: number;
   readonly bytes: number;
@@ -28,9 +28,9 @@ const sha256 = (...parts: readonly (string | Uint8Array)[]): Buffer => {
 };
 
 /**
- * A folder of results, addressed by the hash of everything they depend on. A file contains the SHA-256 of its name and
- * content, then the content. Torn, damaged or renamed files are ignored, and so are files that other users own or can
- * write.
+ * A folder of results. The name of a result contains a hash of everything that the result depends on. A file contains
+ * the SHA-256 of its name and content, followed by the content. Incomplete, damaged or renamed files are ignored. Files
+ * that other users own or can write are ignored too.
  */
 export class KeptResults {
   readonly #folder: string;
@@ -41,7 +41,10 @@ export class KeptResults {
     this.#limits = { ...LIMITS, ...limits };
   }
 
-  /** The cache of the user, or in the folder `SLUICE_CACHE`; null: `SLUICE_CACHE` is `off`, or the user has no home folder. */
+  /**
+   * The cache in the folder `SLUICE_CACHE`, or else in the home folder of the user. null: `SLUICE_CACHE` is `off`, or
+   * the user has no home folder.
+   */
   static ofUser(env: Record<string, string | undefined> = process.env): KeptResults | null {
     const said = env.SLUICE_CACHE ?? '';
     if (said === 'off') return null;
@@ -53,7 +56,7 @@ export class KeptResults {
     }
   }
 
-  /** The name of a result. `of`: everything it depends on, except the version of Sluice. */
+  /** The name of a result. `of`: everything that the result depends on. The version of Sluice is added. */
   static nameOf(kind: string, ...of: readonly (string | Uint8Array)[]): string {
     const lengths = JSON.stringify([VERSION, kind, ...of.map((part) => part.length)]);
     return `${kind}-${sha256(lengths, ...of).toString('hex')}`;
@@ -68,7 +71,7 @@ export class KeptResults {
     }
   }
 
-  /** null: not cached, or not trustworthy. */
+  /** Reads a result; null: it is not cached, or its file cannot be trusted. */
   async read(name: string): Promise<Buffer | null> {
     const file = path.join(this.#folder, name);
     try {
@@ -80,7 +83,7 @@ export class KeptResults {
       const content = bytes.subarray(DIGEST_BYTES);
       if (!sha256(name, content).equals(bytes.subarray(0, DIGEST_BYTES))) return null;
       const now = epochMs();
-      // Updated at most once a day, to avoid a write per run.
+      // The time of the last use is updated at most once a day, to avoid a write per run.
       if (now - found.mtimeMs > DAY_MS) await utimes(file, now / 1000, now / 1000).catch(() => {});
       return content;
     } catch {
@@ -105,7 +108,10 @@ export class KeptResults {
     }
   }
 
-  /** Removes entries unused for too long, the oldest entries beyond the limits, and leftovers of killed processes. */
+  /**
+   * Removes entries that were not used for too long, the oldest entries if a limit is exceeded, and temporary files of
+   * killed processes.
+   */
   async #clear(): Promise<void> {
     const files = await Promise.all(
       (await readdir(this.#folder)).map(async (name) => {
@@ -125,6 +131,9 @@ export class KeptResults {
   }
 }
 
-/** Without file owners, as on Windows, the folder is in the user's profile. */
+/**
+ * Whether only this user can change the file. On systems without file owners, such as Windows, this is assumed, because
+ * the folder is in the profile of the user.
+ */
 const isOwn = ({ uid, mode }: { uid: number; mode: number }): boolean =>
   process.getuid === undefined || (uid === process.getuid() && (mode & OTHERS_WRITE) === 0);

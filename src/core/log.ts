@@ -1,9 +1,8 @@
-// The typed log: messages of a type that cannot contain input values, and the table of all events.
+// The typed log: a type of messages that cannot contain input values, and the table of all log events.
 import { type ErrorCode, SluiceError } from './errors.ts';
 
-// Events of the log: names to filter by, and when each is logged.
-
-/** docs/logs.md is generated from this table, and a test compares them. */
+// The events of the log. The text of an event describes when it is logged. docs/logs.md is generated from this table; a
+// test checks that they agree.
 export const LOG_EVENTS = {
   service_started: 'the service accepts requests',
   service_stopping: 'the service was asked to stop; running responses may finish',
@@ -88,8 +87,8 @@ export type LogEvent = keyof typeof LOG_EVENTS;
 declare const WORD: unique symbol;
 
 /**
- * Text that is safe to log: from the program, from its configuration, or an id, but never from an input. A plain string
- * is not assignable.
+ * A text that is safe to log: it comes from the program or its configuration, or it is an ID. It never comes from an
+ * input. A plain string is not assignable to this type.
  */
 export type Word = string & { readonly [WORD]: true };
 
@@ -97,10 +96,10 @@ export type LogLevel = 'debug' | 'info' | 'warn' | 'error' | 'fatal';
 
 type Field = Word | ErrorCode | number | boolean | null | undefined | readonly Word[] | readonly number[];
 
-/** Additional fields of a log line; names are in snake_case and include the unit. */
+/** Additional fields of a log line. Their names are in snake_case and include the unit. */
 export type LogFields = Readonly<Record<string, Field>>;
 
-/** Writes a log line. `says`: message for people; programs read `event` and `fields`. Never throws. */
+/** Writes a log line. `says`: the message for operators. Programs read `event` and `fields`. Never throws. */
 export type Log = (level: LogLevel, event: LogEvent, says: Word, fields?: LogFields) => void;
 
 export const SILENT: Log = () => {};
@@ -110,38 +109,39 @@ export function words(parts: TemplateStringsArray, ...holes: readonly (Word | nu
   return String.raw({ raw: parts }, ...holes) as Word;
 }
 
-/** Accepts only literal types; rejects `string` and template patterns. */
+/** A type that accepts only literal texts, and rejects `string` and template patterns. */
 export type Literal<T extends string> = Record<never, never> extends Record<T, 1> ? never : T;
 
-/** A value from a closed list in the program, such as the state of a job. */
+/** Converts a literal text of the program, such as the state of a job. */
 export const fixedWord = <const T extends string>(text: Literal<T>): Word => text as string as Word;
 
 /**
- * Marks a name as safe to log: a topic, file, model, key or host that comes from an operator or another component.
- * Callers guarantee that it does not come from an input; names from requests are allowed only after they were resolved.
+ * Marks a name as safe to log: the name of a topic, file, model, key or host that comes from an operator or another
+ * component. Callers guarantee that the name does not come from an input. A name in a request is allowed only after it
+ * was resolved.
  */
 export const named = (text: string): Word => text.replaceAll(/\p{Cc}+/gu, ' ').slice(0, 500) as Word;
 
-/** Visible ASCII without spaces, up to the length that W3C and most proxies support. */
+/** Matches visible ASCII characters without spaces, up to the length that W3C and most proxies support. */
 const ID = /^[\x21-\x7e]{1,128}$/;
 
-/** An id, for example of a request; null: the text is not a valid id. */
+/** Checks an ID, for example of a request; null: the text is not a valid ID. */
 export const idOf = (text: string | undefined): Word | null =>
   text !== undefined && ID.test(text) ? (text as Word) : null;
 
 const FRAMES = 8;
-/** Error codes of the system and of Node are in upper case. */
+/** Matches error codes of the system and of Node.js, which are in upper case. */
 const SYSTEM_CODE = /^[A-Z][A-Z0-9_]{1,60}$/;
 const KIND = /^[A-Za-z][A-Za-z0-9_.]{0,60}$/;
 
 /**
- * The stack frames of an error, innermost first. Never includes a part of its message, which may have several lines and
- * look like a frame.
+ * The stack frames of an error, innermost first. Never includes text of the message, which may have several lines that
+ * look like frames.
  */
 export function framesOf(error: unknown): Word[] {
   if (!(error instanceof Error) || typeof error.stack !== 'string') return [];
   const { stack, message } = error;
-  // If the message was changed after the error was created, it does not occur in the stack, and no frames are returned.
+  // If the message was changed after the error was created, the stack does not contain it, and no frames are returned.
   const at = message === '' ? 0 : stack.indexOf(message);
   if (at < 0) return [];
   const lines = stack.slice(at + message.length).split('\n');
@@ -149,7 +149,7 @@ export function framesOf(error: unknown): Word[] {
   return frames.slice(0, FRAMES).map(named);
 }
 
-/** Name and system code of an unknown error: `TypeError`, `Error ENOSPC`. */
+/** The name and system code of an unknown error, such as `TypeError` or `Error ENOSPC`. */
 export function kindOf(error: unknown): Word {
   if (!(error instanceof Error)) return words`a value that is not an Error was thrown`;
   const { code } = error as NodeJS.ErrnoException;
@@ -158,9 +158,9 @@ export function kindOf(error: unknown): Word {
 }
 
 /**
- * The description of an error for the log. For a SluiceError about the server or its dependencies: its message. For one
- * about an input or a bug: the summary of the catalogue. For any other error: only its kind, because the message of
- * JSON.parse, for example, quotes its input.
+ * The description of an error for the log. If it is a SluiceError about the server or its dependencies: its message. If
+ * it is a SluiceError about an input: the summary of its code, unless it has a message for the log. Any other error:
+ * only its kind, because its message may quote an input, as the messages of JSON.parse do.
  */
 export function saysOf(error: unknown): Word {
   if (!(error instanceof SluiceError)) return kindOf(error);
@@ -170,7 +170,7 @@ export function saysOf(error: unknown): Word {
   return named(fault === 'input' || fault === 'bug' ? summary : error.message);
 }
 
-/** The fields of an error: its code; for unexpected errors also stack and cause. */
+/** The fields of an error: its code. For unexpected errors, also stack and cause. */
 export function faultFields(error: unknown): LogFields {
   if (error instanceof SluiceError && error.code !== 'internal_error') {
     const { cause } = error;
@@ -193,7 +193,7 @@ export function withAction(error: SluiceError): Word {
   return words`${saysOf(error)} [${fixedWord(error.code)}]. ${named(error.entry.action)}`;
 }
 
-/** Describes any error on one line; for unknown errors, includes where it was thrown. */
+/** Describes any error on one line. For unknown errors, this includes the place where it was thrown. */
 export function faultOf(error: unknown): Word {
   if (error instanceof SluiceError) return words`${saysOf(error)} [${fixedWord(error.code)}]`;
   const [first] = framesOf(error);

@@ -1,4 +1,5 @@
-// Seeded random numbers, identical on every machine. Each row has its own generator, so that rows are independent.
+// Seeded random numbers, which are identical on every machine.
+// Each row has its own sequence, so that rows are independent.
 
 /** xoshiro128** (Blackman and Vigna 2018), seeded by splitmix32 from a seed and a row number. */
 export class Random {
@@ -26,7 +27,7 @@ export class Random {
     this.#spare = Number.NaN;
   }
 
-  /** Uniform in [0, 1) with 32 bits. */
+  /** A number with uniform distribution in [0, 1), with 32 random bits. */
   uniform(): number {
     const s = Math.imul(this.#b, 5);
     const result = Math.imul((s << 7) | (s >>> 25), 9) >>> 0;
@@ -44,7 +45,7 @@ export class Random {
     return this.uniform() < p;
   }
 
-  /** Standard normal (Marsaglia's polar method). */
+  /** A number with standard normal distribution (Marsaglia's polar method). */
   normal(): number {
     if (!Number.isNaN(this.#spare)) {
       const z = this.#spare;
@@ -62,7 +63,7 @@ export class Random {
     }
   }
 
-  /** Index drawn by cumulative probabilities, the last of which is 1. */
+  /** A random index. `cumulative`: the cumulative probabilities of the indexes, of which the last is 1. */
   pick(cumulative: readonly number[]): number {
     const u = this.uniform();
     let i = 0;

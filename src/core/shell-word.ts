@@ -1,5 +1,5 @@
 // Quotes words of command lines that users copy into a shell.
 
-/** The word, quoted for POSIX shells if it has special characters. */
+/** Returns the word, quoted for POSIX shells if it has special characters. */
 export const shellWord = (word: string): string =>
   /^[\w.,=:/@%+-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`;

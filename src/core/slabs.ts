@@ -1,13 +1,14 @@
-// The fixed budget of blocks in flight: a reader waits until a written block returns its slab.
+// A pool of memory for blocks, whose size limits the number of blocks in flight.
+// A reader waits until the slab of a written block is returned.
 import type { Held } from './flow.ts';
 
-/** Size of a page of WebAssembly memory in bytes; memories grow by whole pages (WebAssembly core specification, 4.2.8). */
+/** Page size of WebAssembly memory in bytes; memories grow by whole pages (WebAssembly core specification, 4.2.8). */
 export const PAGE = 65_536;
 
 /** Shared memory for the bytes of one block. */
 export interface Slab {
   readonly buffer: SharedArrayBuffer;
-  /** Offset of its first byte in the buffer. */
+  /** Offset of the first byte of the slab in the buffer. */
   readonly at: number;
   readonly bytes: number;
 }
@@ -18,7 +19,7 @@ export class SlabPool {
   readonly budget: number;
   /** The memory shared by all slabs, which kernels read in place; null: each slab has its own memory. */
   readonly memory: WebAssembly.Memory | null;
-  /** Bytes of scratch space for kernels, before the slabs. */
+  /** Bytes of scratch space for kernels, in front of the slabs. */
   readonly scratch = PAGE;
   readonly #free: Slab[] = [];
   readonly #waiting: ((slab: Slab) => void)[] = [];
@@ -27,8 +28,9 @@ export class SlabPool {
   #bytes = 0;
 
   /**
-   * `together`: all slabs are in a single WebAssembly memory if possible. Not suitable for services: each memory
-   * reserves 10 GB of address space, and the garbage collector would let thousands accumulate.
+   * `together`: put all slabs into a single WebAssembly memory if possible. This is not suitable for services: each
+   * memory reserves 10 GB of address space, and thousands of memories could accumulate before they are
+   * garbage-collected.
    */
   constructor(budget: number, slabBytes: number, together = false) {
     this.budget = budget;
@@ -41,7 +43,7 @@ export class SlabPool {
     return this.#out;
   }
 
-  /** Bytes of the slabs in use, and their limit; a larger substitute counts with its own size. */
+  /** Bytes of the slabs in use, and their limit. A larger substitute for a slab counts with its own size. */
   get held(): Held {
     return { bytes: this.#bytes, budget: this.budget * this.slabBytes };
   }
@@ -104,7 +106,7 @@ const bufferOf = (memory: WebAssembly.Memory): SharedArrayBuffer => memory.buffe
 const aligned = (bytes: number): number => Math.ceil(bytes / 64) * 64;
 
 function sharedMemory(bytes: number): WebAssembly.Memory | null {
-  // An additional page, because vector loads may read past the last slab.
+  // An additional page is needed, because vector loads may read past the last slab.
   const pages = Math.ceil(bytes / PAGE) + 1;
   try {
     return new WebAssembly.Memory({ initial: pages, maximum: pages, shared: true });

@@ -4,15 +4,18 @@ const HOUR_MS = 3_600_000;
 const TIME = /^([01]\d|2[0-3]):([0-5]\d)$/;
 const DATE_AND_TIME = /^(\d{4})-(\d\d)-(\d\d)[T ]\d\d:\d\d(?::\d\d)?(?:Z|[+-]\d\d:\d\d)?$/;
 
-/** Whether the calendar has this day; `Date.parse` reads 31 February as 3 March. */
+/** Whether the calendar has this day. `Date.parse` does not check this: it reads 31 February as 3 March. */
 function isDay(year: number, month: number, day: number): boolean {
   return month >= 1 && month <= 12 && day >= 1 && day <= new Date(Date.UTC(year, month, 0)).getUTCDate();
 }
 
-/** The moments (ms since 1970) at which local clocks show this time, `days` days after `now`. There are two where clocks are set back. */
+/**
+ * The moments (ms since 1970) at which local clocks show this time, `days` days after `now`. There are two moments if
+ * clocks are set back.
+ */
 function onDay(now: number, days: number, hours: number, minutes: number): number[] {
   const at = new Date(now);
-  // Adds calendar days, because a day on which the clocks change does not have 24 hours.
+  // Calendar days are added, because a day on which clocks change does not have 24 hours.
   at.setDate(at.getDate() + days);
   at.setHours(hours, minutes, 0, 0);
   const again = new Date(at.getTime() + HOUR_MS);
@@ -21,8 +24,9 @@ function onDay(now: number, days: number, hours: number, minutes: number): numbe
 }
 
 /**
- * Parses `06:00` as its next occurrence after `now` in the local time zone; a time that the clocks skip is one hour
- * later. Parses `2026-11-23T06:00` as local time unless it has a zone. Returns ms since 1970; null: another format.
+ * Parses `06:00` as the next moment after `now` with this local time. If clocks skip this time, the moment is one hour
+ * later. Parses `2026-11-23T06:00` as local time unless it has a time zone. Returns ms since 1970; null: the text has
+ * another format.
  */
 export function momentOf(text: string, now: number): number | null {
   const [, hours, minutes] = TIME.exec(text) ?? [];
@@ -37,7 +41,7 @@ export function momentOf(text: string, now: number): number | null {
 
 const two = (n: number): string => String(Math.abs(n)).padStart(2, '0');
 
-/** `2026-11-23 06:00 +01:00`: local date and time with the offset from UTC. */
+/** Formats a time as `2026-11-23 06:00 +01:00`: local date and time with the offset from UTC. */
 export function localTime(ms: number): string {
   const at = new Date(ms);
   const east = -at.getTimezoneOffset();

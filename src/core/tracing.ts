@@ -2,7 +2,7 @@
 import { monotonicMs } from './clock.ts';
 import type { LogFields, Word } from './log.ts';
 
-/** https://www.w3.org/TR/trace-context/ */
+/** A trace context; see https://www.w3.org/TR/trace-context/. */
 export interface TraceParent {
   /** 32 hexadecimal digits. */
   traceId: Word;
@@ -13,11 +13,11 @@ export interface TraceParent {
 
 export const TRACE_HEADER = 'traceparent';
 
-/** Later versions may append fields; version `ff` is invalid. */
+/** Later versions of the format may append fields. Version `ff` is invalid. */
 const TRACEPARENT = /^(?!ff)([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-.*)?$/;
 const ZEROS = /^0+$/;
 
-/** Parses a `traceparent` header; null: it is invalid, and must be ignored according to the standard. */
+/** Parses a `traceparent` header; null: the header is invalid. The standard requires that it is ignored. */
 export function parseTraceparent(text: string | undefined): TraceParent | null {
   const parts = text === undefined || text.length > 512 ? null : TRACEPARENT.exec(text);
   if (!parts) return null;
@@ -50,18 +50,18 @@ export interface Span {
 export interface SpanStart {
   kind: 'server' | 'consumer' | 'internal';
   parent?: TraceParent | null;
-  /** Other traces that the span works for. */
+  /** Further traces to which the work of the span belongs. */
   links?: readonly TraceParent[];
 }
 
-/** Records spans. Never throws, and drops spans rather than delaying work. */
+/** Records spans. Never throws. Drops spans if recording them would delay work. */
 export interface Tracer {
   begin(name: Word, start: SpanStart): Span;
   /** Sends the remaining spans within a few seconds. */
   close(): Promise<void>;
 }
 
-// Records everything up to a rate; above it one in n, with the count that it represents.
+// Takes all events up to a rate. Above this rate, takes one of n events, with the number of events that it represents.
 
 export class Sampler {
   readonly #perSecond: number;
@@ -71,14 +71,14 @@ export class Sampler {
   #taken = 0;
   #skipped = 0;
 
-  /** `now`: milliseconds of a monotonic clock. */
+  /** `now`: the time of a monotonic clock, ms. */
   constructor(perSecond: number, oneIn: number, now = monotonicMs) {
     this.#perSecond = perSecond;
     this.#oneIn = oneIn;
     this.#now = now;
   }
 
-  /** Number of successes that this log line represents; 0: do not log it, the next logged line includes it. */
+  /** Number of events that this event represents. 0: do not log this event; the next logged event represents it too. */
   take(): number {
     const second = Math.floor(this.#now() / 1000);
     if (second !== this.#second) {

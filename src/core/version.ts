@@ -1,8 +1,8 @@
-// The version of Sluice, as in package.json (a test compares them).
+// The version of Sluice (a test compares it with package.json).
 
 export const VERSION = '0.3.0';
 
-/** The oldest Node that runs the build; equal to `engines` of the package (a test compares them). */
+/** The oldest version of Node.js that runs the build (a test compares it with `engines` of the package). */
 export const OLDEST_NODE = '22.12.0';
 
 /** The version of ONNX Runtime that is used for scoring and comparisons (a test compares it with package.json). */

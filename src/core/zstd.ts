@@ -1,4 +1,4 @@
-// zstd from Node, with an error for Node before 22.15 (which lacks even the exports), and the frame boundaries of zstd streams.
+// The zstd functions of Node.js, with an error for versions before 22.15, which lack them, and the frame boundaries of zstd streams.
 import zlib from 'node:zlib';
 import { SluiceError } from './errors.ts';
 
@@ -10,17 +10,18 @@ type Zstd = Pick<
 /** Whether this Node supports zstd. */
 export const hasZstd = (): boolean => 'createZstdDecompress' in zlib;
 
-/** @throws SluiceError usage */
+/** The zstd functions of Node.js. @throws SluiceError usage if this version lacks them */
 export function zstd(): Zstd {
   if (hasZstd()) return zlib;
   throw new SluiceError('usage', `zstd needs Node 22.15 or newer, and this is ${process.version}: use gzip`);
 }
 
-// Node decodes only the first frame of a stream, but a stream may have many (RFC 8878, section 3.1).
+// The code below finds the frames of a stream, because Node.js decodes only the first frame, and a stream may have many
+// (RFC 8878, section 3.1).
 
 const MAGIC = 0xfd2fb528;
 const SKIPPABLE = 0x184d2a50;
-/** The last four bits of a skippable frame's magic number can have any value. */
+/** The last four bits of the magic number of a skippable frame can have any value. */
 const SKIPPABLE_VARIANTS = 16;
 const CHECKSUM_BYTES = 4;
 const CONTENT_SIZE_BYTES = [0, 2, 4, 8];
@@ -28,15 +29,18 @@ const DICTIONARY_ID_BYTES = [0, 1, 2, 4];
 const RLE = 1;
 const RESERVED = 3;
 
-/** Sizes in bytes of the values to read, all little-endian. */
+/** Sizes of the header fields to read, bytes. All fields are little-endian. */
 const PARTS = { magic: 4, skippableSize: 4, descriptor: 1, blockHeader: 3 } as const;
 
-/** Tracks the frames of a stream by their headers, independent of how its bytes are split. The decoder handles the blocks. */
+/**
+ * Tracks the frames of a stream by their headers, independent of how the bytes are divided into chunks. The contents of
+ * blocks are skipped.
+ */
 export class ZstdFrames {
   #part: keyof typeof PARTS = 'magic';
   #number = 0;
   #have = 0;
-  /** Number of bytes to skip before the next value, and whether the frame ends after them. */
+  /** Number of bytes to skip before the next header field. `#last`: whether the frame ends after these bytes. */
   #pass = 0;
   #last = false;
   #checksum = false;
@@ -44,7 +48,7 @@ export class ZstdFrames {
 
   /**
    * Splits bytes into pieces that do not cross the end of a frame.
-   * @throws Error: no frame begins where one must, or a header is invalid
+   * @throws Error if the bytes after a frame are not the start of a frame, or a header is invalid
    */
   *split(chunk: Uint8Array): Generator<Uint8Array> {
     let from = 0;
@@ -67,7 +71,7 @@ export class ZstdFrames {
     if (from < chunk.length) yield chunk.subarray(from);
   }
 
-  /** Whether the stream may end here, after a complete frame. */
+  /** Whether the stream may end at this position, because a frame is complete. */
   get whole(): boolean {
     return this.#frames > 0 && this.#part === 'magic' && this.#have === 0;
   }

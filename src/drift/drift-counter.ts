@@ -1,4 +1,4 @@
-// Counts scored rows by the bins of the package's baseline, one micro-batch at a time.
+// Counts scored rows by the bins of the baseline in the package, one micro-batch at a time.
 import type { ColumnBatch } from '../core/batch.ts';
 import type { ColumnReader } from '../inference/encode/column-reader.ts';
 import { type DirectEncoding, Encoder } from '../inference/encode/encoder.ts';
@@ -11,9 +11,15 @@ import { type CountedLane, columnsToKeep, type DriftLane, DriftMatrix } from './
 import { DriftPlan } from './drift-plan.ts';
 import { BUCKET_SHIFT, bucketsByBits, TABLE_BUCKETS } from './sketch.ts';
 
-/** Number of rows after which the kernel is assembled; counting them with uncompiled loops takes about as long as assembling. */
+/**
+ * Number of rows after which the kernel is assembled. Counting this number of rows without a kernel takes about as long
+ * as assembling it.
+ */
 export const DRIFT_KERNEL_AFTER = 512;
-/** Smaller micro-batches, such as those of single requests, are counted faster without the kernel. */
+/**
+ * Minimum number of rows of a micro-batch for using the kernel. Smaller micro-batches, such as those of single
+ * requests, are counted faster without the kernel.
+ */
 const KERNEL_ROWS_AT_LEAST = 64;
 
 interface DriftCounterOptions {
@@ -27,8 +33,8 @@ interface DriftCounterOptions {
 }
 
 /**
- * Processes one job at a time: call `begin`, then `add` for each micro-batch, then `end`. The kernel counts the same as
- * the loops here, but faster.
+ * Counts the rows of one job at a time: the caller calls `begin`, then `add` for each micro-batch, then `end`. The
+ * kernel gives the same counts as the loops in this class, in less time.
  */
 export class DriftCounter {
   readonly #plan: DriftPlan;
@@ -52,16 +58,16 @@ export class DriftCounter {
     this.#tables = new Uint32Array(plan.sketches * TABLE_BUCKETS);
   }
 
-  /** Discards the counts of a failed job. */
+  /** Starts a job, and discards the counts of an earlier job that failed. */
   begin(): void {
     if (this.#cells[0] !== 0) this.#take();
   }
 
-  /** Decides whether to use the kernel. It never changes during a job. */
+  /** Decides whether to use the kernel. The decision never changes during a job. */
   #chooseWay(): void {
     if (this.#kernel || this.#cells[0] !== 0 || this.#rowsSeen < this.#kernelAfter) return;
     this.#kernel = DriftKernel.open(this.#matrix, this.#plan.sketches);
-    // Not retried when memory is insufficient.
+    // If there is not enough memory, opening the kernel is not tried again.
     if (!this.#kernel) this.#rowsSeen = -Infinity;
   }
 
@@ -96,7 +102,7 @@ export class DriftCounter {
     const cells = this.#cells;
     const numbers = this.#kernel ? this.#kernel.drain(cells) : this.#takeNumbers();
     for (const { at, bins } of this.#plan.columns) {
-      // Missing values are those that are neither in a bin nor unseen.
+      // All values that are neither in a bin nor unseen are missing.
       let missing = cells[0]! - cells[at + bins + 1]!;
       for (let b = at; b < at + bins; b++) missing -= cells[b]!;
       cells[at + bins] = missing;
@@ -126,7 +132,7 @@ export class DriftCounter {
     for (let r = 0, at = offset; r < rows; r++, at += width) {
       const value = data[at]!;
       if (Number.isNaN(value)) continue;
-      // Finds the last threshold that the value reaches.
+      // Finds the largest threshold that is at most the value.
       let low = -1;
       for (let high = thresholds.length; high - low > 1; ) {
         const middle = (low + high) >> 1;
@@ -148,7 +154,10 @@ export class DriftCounter {
   }
 }
 
-/** The encoder of a model, which keeps the columns needed for drift, and its counter; null: the package has no baseline. */
+/**
+ * Creates the encoder of a model, which keeps the columns that drift counting needs, and the drift counter; null: the
+ * package has no baseline.
+ */
 export function openDrift(
   manifest: Manifest,
   { kinds, ...options }: Omit<DriftCounterOptions, 'plan' | 'encoder'> & { kinds: ColumnReader['kind'][] },

@@ -1,12 +1,12 @@
-// Counts of rows by bin, and sketches of their numbers, for a block result or accumulated.
+// Counts of rows by bin and sketches of their numbers: of a single block result, and accumulated.
 import type { DriftPlan } from './drift-plan.ts';
 import { QuantileSketch, TABLE_BUCKETS } from './sketch.ts';
 
 /** The counts of a block result. */
 export interface DriftCounts {
-  /** Counts by cell of the plan. */
+  /** The count of each cell of the plan. */
   readonly cells: ArrayLike<number>;
-  /** Pairs of an index (sketch × TABLE_BUCKETS + bucket) and the count of numbers in it. */
+  /** Pairs of an index (sketch × TABLE_BUCKETS + bucket) and the number of values in this bucket. */
   readonly numbers: ArrayLike<number>;
 }
 
@@ -26,7 +26,7 @@ export class DriftSum {
 
   add({ cells, numbers }: DriftCounts): void {
     const own = this.cells;
-    // Counted with another package of the same name.
+    // The rows were counted with another package of the same name, so the counts are ignored.
     if (cells.length !== own.length) return;
     for (let i = 0; i < own.length; i++) own[i]! += cells[i]!;
     const { sketches } = this;

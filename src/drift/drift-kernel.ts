@@ -1,4 +1,4 @@
-// The drift kernel: counts in WebAssembly the values of a column at or above each threshold, four columns of a row at a time.
+// The drift kernel: WebAssembly that counts the values of a column at or above each threshold, four columns of a row at a time.
 import { Arena } from '../wasm/arena.ts';
 import { type Local, WasmFunction } from '../wasm/function.ts';
 import { assemble, loadModule } from '../wasm/module.ts';
@@ -7,24 +7,32 @@ import { BUCKET_SHIFT, bucketsByBits, TABLE_BUCKETS } from './sketch.ts';
 
 const VECTOR = 16;
 const LANES = 4;
-/** Number of vectors that are checked together for nonzero values. */
+/** Number of vectors that are checked at once for nonzero values. */
 const GLANCE = 4;
 const TABLE_BYTES = TABLE_BUCKETS * 4;
-/** Thresholds per pass over the rows; more do not fit into registers. Booleans have two. */
+/**
+ * Number of thresholds per pass over the rows. More thresholds do not fit into registers. `FEW`: number for booleans.
+ */
 const AT_ONCE = 5;
 const FEW = 2;
-/** Rows that all passes process before the next rows, so that they stay in the L1 cache. */
+/** Number of rows that all passes process before the next rows are read, so that the rows stay in the L1 cache. */
 const TILE_ROWS = 128;
-/** Columns with more thresholds are searched in JavaScript, where the time grows only logarithmically with their number. */
+/**
+ * Maximum number of thresholds for a column to be counted by the kernel. For more thresholds, a binary search in
+ * JavaScript is faster.
+ */
 const MOST_THRESHOLDS = 48;
 
-/** Up to four adjacent columns of a segment, or the only column of a segment, for which a vector contains four rows. */
+/**
+ * Columns that are counted together: up to four adjacent columns of a segment, or the only column of a segment, of
+ * which a vector contains four rows.
+ */
 interface Group {
   readonly segment: number;
   readonly offset: number;
   readonly lanes: CountedLane[];
   readonly alone: boolean;
-  /** Address of the threshold vectors (NaN for columns without a threshold). An equal number of sums follows. */
+  /** Address of the threshold vectors. A lane without a further threshold has NaN. An equal number of sums follows. */
   thresholds: number;
   sums: number;
   counted: Uint32Array;
@@ -43,21 +51,24 @@ interface Pass {
 }
 
 /**
- * Values are not sorted into bins one by one. Comparing a vector with each threshold in turn needs no branches and no
- * writes before the end. NaN is below every threshold.
+ * Counts a matrix. Values are not assigned to bins one by one. Comparing a vector of values with each threshold in turn
+ * needs no branches and writes no memory before the end. NaN is below every threshold.
  */
 export class DriftKernel {
   /** Columns that the kernel does not count. */
   readonly left: readonly CountedLane[];
   readonly #groups: readonly Group[];
   readonly #passes: readonly Pass[];
-  /** Addresses of the bucket tables (one per sketch, contiguous), of their end, and of the buffer for drained counts. */
+  /**
+   * Address of the bucket tables, one per sketch and contiguous. `#tablesEnd`: address after the tables. `#drained`:
+   * address of the buffer for drained counts.
+   */
   readonly #tables: number;
   readonly #tablesEnd: number;
   readonly #drained: number;
   readonly #drain: (...args: number[]) => void;
   readonly #words: Uint32Array;
-  /** Segments with a single column; each has space for a vector after its last row. */
+  /** The data of segments with a single column. Each has space for a vector after its last row. */
   readonly #alone: Float32Array[] = [];
 
   private constructor(matrix: DriftMatrix, sketches: number) {
@@ -67,7 +78,7 @@ export class DriftKernel {
     this.left = counted.filter((lane) => !few(lane));
     this.#groups = groupsOf(counted.filter(few), matrix);
     for (const group of this.#groups) {
-      // The last pass may read more vectors than there are thresholds.
+      // Thresholds are padded, because the last pass may read more vectors than thresholds.
       const vectors = Math.ceil(group.count / AT_ONCE) * AT_ONCE;
       group.thresholds = arena.take(vectors * VECTOR, (memory, at) => placeThresholds(memory, at, vectors, group));
       group.sums = arena.take(vectors * VECTOR);
@@ -77,7 +88,7 @@ export class DriftKernel {
     this.#tables = arena.take(sketches * TABLE_BYTES);
     this.#tablesEnd = this.#tables + sketches * TABLE_BYTES;
     this.#drained = arena.take(VECTOR + sketches * TABLE_BYTES * 2);
-    // Padded by a vector, because loads for the last row read beyond it.
+    // The data is padded by a vector, because loads for the last row read beyond the row.
     const data = matrix.segments.map((segment) => arena.take(segment.data.byteLength + VECTOR));
     const passes = [passFunction(AT_ONCE), passFunction(FEW)];
     const code = assemble('drift-kernel', [...passes, sketchFunction(), drainFunction()]);
@@ -119,7 +130,7 @@ export class DriftKernel {
     }
   }
 
-  /** Opens the kernel; from then on the matrix writes into its memory. null: not enough memory. */
+  /** Opens the kernel. From then on the matrix writes into its memory. null: there is not enough memory. */
   static open(matrix: DriftMatrix, sketches: number): DriftKernel | null {
     try {
       return new DriftKernel(matrix, sketches);
@@ -131,7 +142,7 @@ export class DriftKernel {
 
   /** Counts the first `rows` rows of the matrix. */
   run(rows: number): void {
-    // Fills the rest of the last vector with NaN, which belongs to no bin.
+    // Unused lanes of the last vector become NaN, which belongs to no bin.
     for (const column of this.#alone) column.fill(Number.NaN, rows, rows + LANES);
     for (let first = 0; first < rows; first += TILE_ROWS) {
       const last = Math.min(rows, first + TILE_ROWS);
@@ -141,7 +152,10 @@ export class DriftKernel {
     }
   }
 
-  /** Adds the counts since the last call to `cells` and resets them. Returns the counts of the sketches in the form of `DriftCounts`. */
+  /**
+   * Adds the counts since the last call to `cells` and resets them. Returns the counts of the sketches in the format of
+   * `DriftCounts.numbers`.
+   */
   drain(cells: Uint32Array): Uint32Array {
     for (const { lanes, offset, alone, counted } of this.#groups) {
       if (alone) addLanes(counted);
@@ -162,14 +176,16 @@ export class DriftKernel {
   }
 }
 
-/** Adds the counts of all rows in a vector to the first lane. */
+/** Adds the counts of all lanes to the first lane, because each lane counted another row. */
 function addLanes(counted: Uint32Array): void {
   for (let at = 0; at < counted.length; at += LANES) {
     for (let l = 1; l < LANES; l++) counted[at]! += counted[at + l]!;
   }
 }
 
-/** Lanes with the same offset (decisions and scores) go into different groups. */
+/**
+ * Forms groups of adjacent columns. Columns with the same offset (decisions and scores) are put into different groups.
+ */
 function groupsOf(lanes: readonly CountedLane[], { segments }: DriftMatrix): Group[] {
   const groups: Group[] = [];
   for (const lane of [...lanes].sort((a, b) => a.segment - b.segment || a.offset - b.offset)) {
@@ -216,7 +232,7 @@ function passFunction(n: number): WasmFunction {
   f.repeat(
     () => {
       f.get(at).memory('v128.load').set(row);
-      // The comparison returns -1 for true.
+      // A comparison gives -1 for true, so it is subtracted.
       for (const [limit, sum] of each) f.get(sum, row, limit).op('f32x4.ge', 'i32x4.sub').set(sum);
       f.get(at, step).op('i32.add').set(at);
     },
@@ -244,8 +260,8 @@ function sketchFunction(): WasmFunction {
 }
 
 /**
- * drain(at, end, out): writes the index and count of each nonempty bucket, after a vector with the end address of these
- * pairs, and clears the tables.
+ * drain(at, end, out): writes pairs of index and count for all nonempty buckets, and clears the tables. In front of the
+ * pairs, it writes a vector with the address after the last pair.
  */
 function drainFunction(): WasmFunction {
   const f = new WasmFunction('drain', { at: 'i32', end: 'i32', out: 'i32' });

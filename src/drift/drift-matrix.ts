@@ -1,11 +1,15 @@
-// The values of a micro-batch in the form for counting: float32, row by row; NaN for a missing or unseen value or a rejected row.
+// The values of a micro-batch as float32, row by row, for counting.
+// Missing and unseen values and rejected rows are NaN.
 import type { ColumnBatch } from '../core/batch.ts';
 import type { DirectEncoding, EncodedInput, Encoding } from '../inference/encode/encoder.ts';
 import type { Scores } from '../inference/evaluate/evaluator.ts';
 import type { Interpreter } from '../inference/evaluate/prediction.ts';
 import type { DriftPlan, MeasuredColumn } from './drift-plan.ts';
 
-/** Inputs with fewer columns are copied column by column. */
+/**
+ * Minimum number of columns of a model input to be copied as a whole. Inputs with fewer columns are copied column by
+ * column.
+ */
 const WIDE = 3;
 
 /** Contiguous rows of float32. */
@@ -14,13 +18,13 @@ export interface Segment {
   readonly width: number;
 }
 
-/** Position of a column's values, and the cells that count them. */
+/** The position of a column's values in the matrix, and the cells that count these values. */
 export interface CountedLane {
   readonly segment: number;
   readonly offset: number;
   /**
-   * Ascending. Values from thresholds[k] up to, but excluding, the next threshold are counted in cells[k]; values below
-   * the first are not counted.
+   * Ascending. Values from thresholds[k] up to, but excluding, the next threshold are counted in cells[k]. Values below
+   * the first threshold are not counted.
    */
   readonly thresholds: Float32Array;
   readonly cells: Int32Array;
@@ -33,7 +37,10 @@ export interface DriftLane extends CountedLane {
 /** Writes the values of a column into `out` at `from`, `from + step`, … */
 type Fill = (batch: ColumnBatch, scores: Scores, rows: number, out: Float32Array, from: number, step: number) => void;
 
-/** Columns that the batch must keep, because their encoding merges values that drift counts separately. */
+/**
+ * For each column: whether the batch must keep its values, because its encoding merges values that drift counts
+ * separately.
+ */
 export const columnsToKeep = (plan: DriftPlan, { columns }: DirectEncoding): boolean[] => {
   const keep = columns.map(() => false);
   for (const measured of plan.columns) {
@@ -44,17 +51,17 @@ export const columnsToKeep = (plan: DriftPlan, { columns }: DirectEncoding): boo
 };
 
 /**
- * Encoded columns are read from the model's inputs, because fast decoding keeps nothing else. Columns that
- * `columnsToKeep` returns, texts and scores are added after them.
+ * The matrix. Encoded columns are read from the inputs of the model, because fast decoding keeps nothing else. They are
+ * followed by the columns of `columnsToKeep`, texts, and scores.
  */
 export class DriftMatrix {
   readonly segments: readonly Segment[];
   readonly lanes: readonly DriftLane[];
   readonly decisions: CountedLane | null;
-  /** Inputs that are copied unchanged; they form the first segments. */
+  /** Model inputs that are copied unchanged. They are the first segments. */
   readonly #copied: readonly EncodedInput[];
   readonly #fills: readonly { fill: Fill; offset: number }[];
-  /** DriftLane by index of the column in the package. */
+  /** The lane of each column, by the index of the column in the package. */
   readonly #laneOf: ReadonlyMap<number, DriftLane>;
 
   constructor(plan: DriftPlan, { inputs, columns }: DirectEncoding, interpreter: Interpreter, capacity: number) {
@@ -74,7 +81,7 @@ export class DriftMatrix {
       return { ...limits, segment: this.#copied.length, offset };
     });
     if (plan.decisions) {
-      // Decisions are counted from the scores, with other limits.
+      // Decisions are counted from the scores, but with other limits.
       const { segment, offset } = this.lanes.find(({ measured }) => measured === plan.score)!;
       const { names, limits, at } = plan.decisions;
       const cells = Int32Array.from(names, (_, k) => at + k);
@@ -118,12 +125,13 @@ type Levels = (readonly [from: number, cell: number])[];
 const numberLevels = ({ at }: MeasuredColumn, edges: readonly number[]): Levels =>
   [-Infinity, ...edges].map((edge, bin) => [edge, at + bin]);
 
-/** Levels for numbers that a decoder has encoded instead of values; null: the encoding is ambiguous. */
+/** The levels of a column that a decoder has encoded as numbers; null: the encoding is ambiguous. */
 function encodedLevels(measured: MeasuredColumn, { missing, values }: Encoding): Levels | null {
   const { binning, at, bins } = measured;
   if (binning.by === 'texts') return null;
   if (binning.by === 'edges') return Number.isNaN(missing) ? numberLevels(measured, binning.edges) : null;
-  // The codes of unseen and missing values come first; the batch reports unseen values.
+  // The first two entries are the encodings of unseen and missing values. Unseen values are ignored here, because the
+  // batch reports them.
   const [, ofMissing, ...coded] = values!.map(Math.fround);
   if (Number.isNaN(ofMissing) && coded.length > 1 && coded.every((value, i) => i === 0 || coded[i - 1]! < value)) {
     return merged(coded.map((value, code) => [value, at + binning.bins[code]!]));
@@ -138,10 +146,12 @@ function encodedLevels(measured: MeasuredColumn, { missing, values }: Encoding):
   return merged([...cells].sort((a, b) => a[0] - b[0]));
 }
 
-/** Merges adjacent levels with the same cell: a hundred thousand categories fall into a hundred cells. */
+/**
+ * Merges adjacent levels with the same cell, because a hundred thousand categories may be counted in a hundred cells.
+ */
 const merged = (levels: Levels): Levels => levels.filter(([, cell], i) => i === 0 || levels[i - 1]![1] !== cell);
 
-/** Levels for values in a batch: numbers, codes, or bins of texts (-1: unseen). */
+/** The levels of a column whose values are in the batch: numbers, codes, or bins of texts (-1: unseen). */
 function heldLevels(measured: MeasuredColumn): Levels {
   const { binning, at, bins } = measured;
   if (binning.by === 'edges') return numberLevels(measured, binning.edges);
@@ -188,8 +198,8 @@ function fillOf(
 }
 
 /**
- * The number of a prediction that the baseline describes: its probability, its value, or the probability of the first
- * of several classes.
+ * Writes the score that the baseline describes: the probability, the value, or the probability of the first of several
+ * classes.
  */
 function fillScores(interpreter: Interpreter, capacity: number): Fill {
   const probabilities = new Float32Array(interpreter.task === 'binary' ? capacity : 0);

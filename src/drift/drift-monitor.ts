@@ -1,19 +1,22 @@
-// Drift counts of a process by model: over the last hour, over the last day, and since the start.
+// Drift counts of a process by model: of the last hour, of the last day, and since the start.
 import { epochMs } from '../core/clock.ts';
 import type { Manifest } from '../model/package/manifest.ts';
 import { type DriftCounts, DriftSum } from './drift-counts.ts';
 import { DriftPlan } from './drift-plan.ts';
 import { type DriftDigest, type DriftReport, driftDigest, driftReport } from './drift-report.ts';
 
-// A window is a ring of equal slots; a new slot replaces the oldest.
+// A window is a ring of slots of equal duration. A new slot replaces the oldest slot.
 
 interface Slot {
-  /** Number of the time interval: milliseconds since 1970 divided by the slot length. */
+  /** Number of the time interval: time in ms since 1970, divided by the duration of a slot. */
   stretch: number;
   sum: DriftSum;
 }
 
-/** The current, incomplete slot counts as one, so the window covers between `slots - 1` and `slots` slot lengths. */
+/**
+ * A window. The current, incomplete slot is one of its slots, so the window covers between `slots - 1` and `slots` slot
+ * durations.
+ */
 class DriftWindow {
   readonly #plan: DriftPlan;
   readonly #slotMs: number;
@@ -48,22 +51,25 @@ class DriftWindow {
 }
 
 const MINUTE = 60_000;
-/** Slots of the last hour. Quantiles are measured over this window and over the whole run. */
+/** Duration of a slot of the last hour, ms. Quantiles are measured for the last hour and since the start. */
 const SLOT_MS = 5 * MINUTE;
 const LAST_HOUR = { slots: 12, slotMs: SLOT_MS, sketched: true };
 const LAST_DAY = { slots: 24, slotMs: 60 * MINUTE, sketched: false };
-/** A model without scored rows for this long is removed. */
+/** Time without scored rows after which a model is removed, ms. */
 const FORGOTTEN_AFTER = 25 * 60 * MINUTE;
 
 export const DRIFT_WINDOWS = ['hour', 'day', 'start'] as const;
 export type DriftSpan = (typeof DRIFT_WINDOWS)[number];
 
-/** Counts of a block result, with the manifest of the model that scored it. */
+/** The counts of a block result, with the manifest of the model that scored it. */
 export interface MeasuredPart extends DriftCounts {
   manifest?: Manifest;
 }
 
-/** The counts of a model. A block result is added once to the current counts, which are added to the windows when their period ends. */
+/**
+ * The counts of a model. A block result is added only to the counts of the current period. At the end of the period,
+ * these counts are added to the windows.
+ */
 class MeasuredModel {
   readonly plan: DriftPlan;
   readonly #hour: DriftWindow;
@@ -80,12 +86,12 @@ class MeasuredModel {
     this.#present = new DriftSum(plan);
   }
 
-  /** Counts of all rows so far; without quantiles. */
+  /** The counts of all rows so far, without quantiles. */
   get cells(): number[] {
     return Array.from(this.#before.cells, (n, i) => n + this.#present.cells[i]!);
   }
 
-  /** Whether the last scored row is older than all windows. */
+  /** Whether the last scored row is so old that no window contains it. */
   forgotten(now: number): boolean {
     return now - this.#since > FORGOTTEN_AFTER;
   }
@@ -105,7 +111,7 @@ class MeasuredModel {
   }
 
   sum(span: DriftSpan, now: number): DriftSum {
-    // Ending the current period early is safe: later counts go into the same slots.
+    // The current period can end early, because later counts are added to the same slots.
     this.#close();
     if (span === 'start') return this.#before;
     return (span === 'hour' ? this.#hour : this.#day).sum(now);
@@ -132,7 +138,7 @@ export class DriftMonitor {
     const plan = manifest ? this.#planOf(manifest) : known?.plan;
     if (!plan || plan.cells !== cells.length) return null;
     if (known?.plan === plan) return known;
-    // The package was loaded again, or another package has its name.
+    // The manifest is another object: the package was loaded again, or another package has the same name.
     if (known && plan.sameAs(known.plan)) {
       this.#plans.set(manifest!, known.plan);
       return known;
@@ -151,27 +157,27 @@ export class DriftMonitor {
     return plan;
   }
 
-  /** Models with scored rows, with their plans and the cells counted since the start. */
+  /** The models with scored rows, with their plans and their counts since the start. */
   models(): { model: string; plan: DriftPlan; cells: number[] }[] {
     const now = this.#now();
     for (const [model, measured] of this.#models) if (measured.forgotten(now)) this.#models.delete(model);
     return [...this.#models].map(([model, { plan, cells }]) => ({ model, plan, cells }));
   }
 
-  /** null: the model has scored no row or has no baseline. */
+  /** The counts of a model; null: the model has scored no row or has no baseline. */
   sum(model: string, span: DriftSpan): { plan: DriftPlan; sum: DriftSum } | null {
     const measured = this.#models.get(model);
     return measured ? { plan: measured.plan, sum: measured.sum(span, this.#now()) } : null;
   }
 
-  /** The report for the counts that `sum` returns. */
+  /** The report about the counts that `sum` returns. */
   report(model: string, span: DriftSpan): DriftReport | null {
     const found = this.sum(model, span);
     return found && driftReport(found.plan, found.sum);
   }
 }
 
-/** The reports of all models with rows scored since the start, by model reference. */
+/** The digests of all models that scored rows since the start, by model reference. */
 export const driftDigests = (monitor: DriftMonitor): Record<string, DriftDigest> =>
   Object.fromEntries(monitor.models().map(({ model }) => [model, driftDigest(monitor.report(model, 'start')!)]));
 

@@ -6,47 +6,53 @@ import type { Manifest } from '../model/package/manifest.ts';
 type Baseline = NonNullable<Manifest['baseline']>;
 type ColumnBaseline = Baseline['columns'][string];
 
-/** Category under which onboarding counts all categories beyond the most frequent ones. */
+/** The category under which onboarding counts all categories except the most frequent ones. */
 const OTHER = '(other)';
-/** Maximum number of columns with quantiles; each sketch has a maximum size, so their total size is limited. */
+/** Maximum number of columns with quantiles; it limits the total size of the sketches. */
 const MAX_SKETCHES = 32;
 
-/** How values of a column are assigned to bins. */
+/** How the values of a column are assigned to bins. */
 type Binning =
-  /** Numbers and the score, compared as float32: bin k is edges[k - 1] ≤ value < edges[k]. */
+  /** Numbers and the score. Bin k contains the values with edges[k - 1] ≤ value < edges[k], compared as float32. */
   | { by: 'edges'; edges: readonly number[] }
   /** Booleans (code 0 or 1), and categories listed in the package: the bin of each code. */
   | { by: 'codes'; bins: readonly number[] }
-  /** Texts, and categories not listed in the package: the bin of each text. `other`: bin of all other texts; null: they are unseen. */
+  /**
+   * Texts, and categories not listed in the package: the bin of each text. `other`: the bin of all other texts; null:
+   * all other texts are unseen.
+   */
   | { by: 'texts'; bins: ReadonlyMap<string, number>; other: number | null };
 
 /** A column, or the score. */
 export interface MeasuredColumn {
-  /** null: the score. */
+  /** Name of the column; null: the score. */
   readonly name: string | null;
   /** Index of the column in the package; -1: the score. */
   readonly column: number;
   readonly binning: Binning;
   readonly bins: number;
-  /** Index of its first cell: cells of the bins, then of missing values, then of unseen values. */
+  /** Index of the first cell of the column. Its cells are the bins, then missing values, then unseen values. */
   readonly at: number;
-  /** Training rows by bin; the last entry counts unseen values. */
+  /** Number of training rows by bin. The last entry counts unseen values. */
   readonly trained: readonly number[];
-  /** Share of missing values in the training data. */
+  /** Fraction of missing values in the training data. */
   readonly trainedMissing: number;
-  /** Index of its sketch; -1: none. */
+  /** Index of the column's sketch; -1: the column has no sketch. */
   readonly sketch: number;
-  /** Smallest and largest number in the training data; null: unknown, or not numeric. */
+  /** Smallest and largest number in the training data; null: the range is unknown, or the column is not numeric. */
   readonly range: readonly [smallest: number, largest: number] | null;
 }
 
-/** Decisions of the package, to count rows by decision. */
+/** The decisions of the package, by which rows are counted. */
 interface MeasuredDecisions {
-  /** In ascending order of the minimum probability; '' means no decision. */
+  /** Names in ascending order of the minimum probability. '' means no decision. */
   readonly names: readonly string[];
-  /** Values from limits[k] up to, but excluding, the next limit get decision names[k]; compared as float32. */
+  /**
+   * Probabilities from limits[k] up to, but excluding, the next limit have the decision names[k]. They are compared as
+   * float32.
+   */
   readonly limits: readonly number[];
-  /** Index of its first cell. */
+  /** Index of the first cell of the decisions. */
   readonly at: number;
 }
 
@@ -56,7 +62,7 @@ interface Binned {
 }
 
 export class DriftPlan {
-  /** The score, if the baseline contains it, then columns in package order. */
+  /** The measured columns: first the score, if the baseline contains it, then columns in package order. */
   readonly columns: readonly MeasuredColumn[];
   readonly sketches: number;
   /** null: the package has no decisions, or its baseline does not contain the score. */
@@ -92,14 +98,14 @@ export class DriftPlan {
     this.sketches = sketches;
   }
 
-  /** null: the package has no baseline, or its baseline contains nothing measurable. */
+  /** Creates the plan of a model; null: the package has no baseline, or its baseline contains no measurable column. */
   static of(manifest: Manifest): DriftPlan | null {
     if (!manifest.baseline) return null;
     const plan = new DriftPlan(manifest, manifest.baseline);
     return plan.columns.length > 0 ? plan : null;
   }
 
-  /** Whether counts of both plans can be added. */
+  /** Whether the counts of both plans can be added. */
   sameAs(other: DriftPlan): boolean {
     return isDeepStrictEqual([this.columns, this.decisions], [other.columns, other.decisions]);
   }
@@ -113,12 +119,12 @@ export class DriftPlan {
 function decisionsOf({ task, decisions = [] }: Manifest, at: number): MeasuredDecisions | null {
   if (task !== 'binary' || decisions.length === 0) return null;
   const ascending = decisions.toReversed().toSorted((a, b) => a.min_probability - b.min_probability);
-  // If two decisions have the same limit, the package applies the first one; it comes last here and gets the cells.
+  // If two decisions have the same limit, the first one applies. It comes last here, so its cell counts the rows.
   const names = ['', ...ascending.map(({ name }) => name)];
   return { names, limits: [-Infinity, ...ascending.map((d) => atLeast(d.min_probability))], at };
 }
 
-/** The smallest float32 that is not below `limit`, so that a float32 probability is on the same side of both. */
+/** The smallest float32 that is not below `limit`. A float32 is below it exactly if it is below `limit`. */
 function atLeast(limit: number): number {
   const near = Math.fround(limit);
   if (near >= limit) return near;
@@ -139,7 +145,7 @@ function edgesOf({ edges, counts }: NonNullable<Baseline['score']>): Binned | nu
   return { binning: { by: 'edges', edges: edges.map(Math.fround) }, counts: [...counts] };
 }
 
-/** Bin 0 is false, bin 1 is true, whatever their spelling. */
+/** Bins of a boolean: bin 0 is false and bin 1 is true, independent of their spelling. */
 function booleanBins(reader: ColumnReader, counts: Readonly<Record<string, number>>): Binned {
   const trained = [0, 0];
   for (const [word, n] of Object.entries(counts)) {
@@ -156,7 +162,10 @@ function textBins(counts: Readonly<Record<string, number>>): Binned {
   return { binning: { by: 'texts', bins, other: other < 0 ? null : other }, counts: Object.values(counts) };
 }
 
-/** Categories of the model that the baseline does not list share the bin of other categories, which is added if missing. */
+/**
+ * Bins of a category with codes. Categories that the baseline does not list are in the bin of other categories, which
+ * is added if it is missing.
+ */
 function codeBins(reader: ColumnReader, counts: Readonly<Record<string, number>>): Binned {
   const words = Object.keys(counts);
   const trained = Object.values(counts);

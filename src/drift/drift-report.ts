@@ -1,15 +1,15 @@
-// Computes drift reports from counts: PSI, shares of missing and unseen values, quantiles. Bins have numbers, so a report never contains
-// input values.
+// Computes drift reports from counts: PSI, fractions of missing and unseen values, and quantiles.
+// A report never contains input values, because bins have numbers.
 import type { DriftSum } from './drift-counts.ts';
 import type { DriftPlan, MeasuredColumn } from './drift-plan.ts';
 
-/** PSI from which a distribution counts as shifted; the usual threshold in credit scoring. */
+/** PSI from which a distribution is treated as shifted. This is the usual threshold in credit scoring. */
 const SHIFTED = 0.2;
 
-/** Share assumed for an empty bin. */
+/** Fraction that is assumed for an empty bin. */
 const EMPTY_SHARE = 0.0001;
 
-/** Shares of counts, with empty bins filled; null: all counts are 0. */
+/** The fractions of counts. Empty bins get `EMPTY_SHARE`. null: all counts are 0. */
 function sharesOf(counts: ArrayLike<number>): number[] | null {
   let sum = 0;
   let least = Infinity;
@@ -23,8 +23,8 @@ function sharesOf(counts: ArrayLike<number>): number[] | null {
 }
 
 /**
- * Σ (reference − current) · ln(reference ÷ current) over the shares of the bins. A bin that is empty in both is
- * ignored. null: one of the two has no counts.
+ * The population stability index: Σ (reference − current) · ln(reference ÷ current) over the fractions of the bins. A
+ * bin that is empty in both distributions is ignored. null: one of the distributions has no counts.
  */
 export function psi(reference: ArrayLike<number>, current: ArrayLike<number>): number | null {
   const before = sharesOf(reference);
@@ -42,7 +42,7 @@ export const FEWEST_ROWS = 1000;
 /** Names of the quantiles of a report. */
 const QUANTILES = { p01: 0.01, p05: 0.05, p25: 0.25, p50: 0.5, p75: 0.75, p95: 0.95, p99: 0.99 } as const;
 
-/** Shares of rows: one per bin, then missing and unseen. */
+/** The fractions of rows in each bin, with missing values, and with unseen values. */
 export interface Shares {
   bins: number[];
   missing: number;
@@ -50,33 +50,36 @@ export interface Shares {
 }
 
 interface Distribution {
-  /** null: too few rows. */
+  /** null: the report has too few rows. */
   psi: number | null;
-  /** null: no rows. */
+  /** The fractions of the counted rows; null: no rows were counted. */
   now: Shares | null;
   training: Shares;
-  /** Estimates within 3 %; absent if not measured. */
+  /** Estimated quantiles, with an error of at most 3 %. undefined: they are not measured. */
   quantiles?: Record<keyof typeof QUANTILES, number>;
 }
 
 export interface ColumnDrift extends Distribution {
   column: string;
-  /** Share of rows certainly outside the range of the training data; null: no rows, or not measured. */
+  /**
+   * Fraction of rows that are certainly outside the range of the training data; null: no rows were counted, or it is
+   * not measured.
+   */
   outOfRange: number | null;
 }
 
 export interface DecisionShare {
-  /** '': no decision. */
+  /** Name of the decision; '' means no decision. */
   decision: string;
   share: number;
 }
 
 export interface DriftReport {
   rows: number;
-  /** Whether there are at least `FEWEST_ROWS` rows; otherwise PSI is not computed. */
+  /** Whether there are at least `FEWEST_ROWS` rows; if not, no PSI is computed. */
   enough: boolean;
   score: Distribution | null;
-  /** In descending order of probability. Empty: no rows, or the package has no decisions. */
+  /** In descending order of probability. Empty: no rows were counted, or the package has no decisions. */
   decisions: DecisionShare[];
   /** In package order. */
   columns: ColumnDrift[];
@@ -93,7 +96,7 @@ interface DriftFigures {
   missingShiftMax: number;
 }
 
-/** Shares of the training data in the bins of a column. */
+/** The fractions of the training data in the bins of a column. */
 export function trainedShares({ trained, trainedMissing, bins }: MeasuredColumn): Shares {
   const present = trained.reduce((a, b) => a + b, 0);
   const shares = trained.map((n) => (present === 0 ? 0 : (n / present) * (1 - trainedMissing)));
@@ -151,7 +154,7 @@ function decisionsNow({ decisions }: DriftPlan, { rows, cells }: DriftSum): Deci
   return shares.reverse().filter(({ decision, share }) => decision !== '' || share > 0);
 }
 
-/** null: too few rows. */
+/** The drift gauges of a model; null: the report has too few rows. */
 export function driftFigures({ enough, score, columns }: DriftReport): DriftFigures | null {
   if (!enough) return null;
   const most = (of: (column: ColumnDrift) => number): number => Math.max(0, ...columns.map(of));
@@ -165,36 +168,36 @@ export function driftFigures({ enough, score, columns }: DriftReport): DriftFigu
   };
 }
 
-/** Drift of a column in a summary. */
+/** The drift of a column in a digest. */
 export interface ColumnDigest {
   column: string;
-  /** null: too few rows. */
+  /** null: the report has too few rows. */
   psi: number | null;
   missing: number;
   missingInTraining: number;
   unseen: number;
-  /** null: not measured. */
+  /** null: it is not measured. */
   outOfRange: number | null;
 }
 
 /** The short form of a report, without bins. */
 export interface DriftDigest {
   rows: number;
-  /** null: too few rows, or the baseline does not contain the score. */
+  /** null: there are too few rows, or the baseline does not contain the score. */
   scorePsi: number | null;
   columnsDrifted: number;
   decisions: DecisionShare[];
-  /** All columns, largest differences first. */
+  /** All columns, starting with the largest differences. */
   columns: ColumnDigest[];
 }
 
 /**
- * Thresholds from which shares are reported: unseen values, numbers out of range, and the difference of missing values
- * from the training data.
+ * Thresholds from which fractions are reported: unseen values, numbers out of range, and the difference of missing
+ * values from the training data.
  */
 const NOTABLE = { unseen: 0.01, outOfRange: 0.01, missing: 0.05 } as const;
 
-/** The largest ratio of a column's measure to its threshold; the column is reported from 1 on. */
+/** The largest ratio of a measure of a column to its threshold. The column is reported if the ratio is at least 1. */
 const notability = ({ psi, missing, missingInTraining, unseen, outOfRange }: ColumnDigest): number =>
   Math.max(
     (psi ?? 0) / SHIFTED,
@@ -219,14 +222,17 @@ export function driftDigest(report: DriftReport): DriftDigest {
   };
 }
 
-/** Maximum number of columns reported in a terminal. */
+/** Maximum number of columns that are reported in a terminal. */
 const TOLD_COLUMNS = 8;
 
 export const percent = (share: number): string => `${(100 * share).toFixed(1)} %`;
 
-/** A few lines for people: the largest differences from the training data, worst first; null: none. */
+/**
+ * Formats the largest differences from the training data as a few lines, starting with the largest; null: there are
+ * none.
+ */
 export function driftWords({ rows, scorePsi, columns }: DriftDigest): string | null {
-  // So few rows always differ from the training data.
+  // Columns are reported only if there are enough rows, because a few rows always differ from the training data.
   const out = rows < FEWEST_ROWS ? [] : columns.filter((column) => notability(column) >= 1);
   if (out.length === 0 && (scorePsi ?? 0) < SHIFTED) return null;
   const score = scorePsi === null ? '' : ` (PSI of the score ${scorePsi.toFixed(2)})`;
@@ -245,7 +251,7 @@ export function driftWords({ rows, scorePsi, columns }: DriftDigest): string | n
   return [`largest differences from the training data${score}:`, ...(out.length > 0 ? textTable([head, ...cells]) : []), ...more].join('\n'); // biome-ignore format: one line
 }
 
-/** Formats rows of cells as lines; the first column is left-aligned, the others right-aligned. */
+/** Formats rows of cells as lines; the first column is left-aligned, all other columns are right-aligned. */
 export function textTable(rows: readonly (readonly string[])[]): string[] {
   const widths = rows[0]!.map((_, c) => Math.max(...rows.map((row) => row[c]!.length)));
   const padded = (cell: string, c: number): string => (c === 0 ? cell.padEnd(widths[c]!) : cell.padStart(widths[c]!));

@@ -1,20 +1,32 @@
 // Quantiles of numbers in constant memory: DDSketch (Masson, Rim and Lee 2019) with linearly interpolated buckets, 16 per octave.
 
-/** Number of low bits of a float32 to drop; sign, exponent and four bits of the mantissa remain. */
+/**
+ * Number of low bits of a float32 that are dropped to get its bucket. Sign, exponent and four bits of the mantissa
+ * remain.
+ */
 export const BUCKET_SHIFT = 19;
 const PER_OCTAVE = 16;
-/** Magnitudes below 2^-20 count as zero; magnitudes from 2^44 on count as the largest. */
+/**
+ * Exponent of the smallest magnitude: smaller magnitudes are counted as zero. Magnitudes from 2^44 are counted in the
+ * largest bucket.
+ */
 const LOWEST_EXPONENT = -20;
 const OCTAVES = 64;
-/** Buckets of positive numbers; the same number of buckets for negative ones follows. Bucket 0 is for zero. */
+/**
+ * Number of buckets for positive numbers. Bucket 0 is for zero, and the buckets for negative numbers follow those for
+ * positive numbers.
+ */
 const MAGNITUDES = OCTAVES * PER_OCTAVE;
-/** Bucket for NaN, after all others; it is not part of the sketch. */
+/** The bucket for NaN, which is after all other buckets and not part of the sketch. */
 const NO_NUMBER = 2 * MAGNITUDES + 1;
-/** Buckets per table, including NO_NUMBER, rounded up to whole cache lines. */
+/** Number of buckets per table, including NO_NUMBER, rounded up to whole cache lines. */
 export const TABLE_BUCKETS = Math.ceil((NO_NUMBER + 1) / 16) * 16;
-/** Buckets per sign that a sketch keeps: 16 octaves below the largest number. Smaller values are counted in the lowest bucket. */
+/**
+ * Number of buckets per sign in a sketch: 16 octaves below the largest number. Smaller magnitudes are counted in the
+ * lowest bucket.
+ */
 const KEPT = 16 * PER_OCTAVE;
-/** Maximum relative error of a quantile within these octaves. */
+/** Maximum relative error of a quantile inside these octaves. */
 export const QUANTILE_ERROR = 1 / (2 * PER_OCTAVE + 1);
 
 let known: Uint16Array | null = null;
@@ -36,23 +48,23 @@ function makeBuckets(): Uint16Array {
   });
 }
 
-/** Bounds of bucket `place` (from 1) of a sign. */
+/** The bounds of bucket `place` (counted from 1) of a sign. */
 function boundsOf(place: number): [low: number, high: number] {
   const octave = 2 ** (Math.floor((place - 1) / PER_OCTAVE) + LOWEST_EXPONENT);
   const low = octave * (1 + ((place - 1) % PER_OCTAVE) / PER_OCTAVE);
   return [low, low + octave / PER_OCTAVE];
 }
 
-/** The estimate for values in a bucket. */
+/** The estimate for the magnitude of all values in a bucket. */
 function magnitudeOf(place: number): number {
   const [low, high] = boundsOf(place);
   return (2 * low * high) / (low + high);
 }
 
-/** The buckets of one sign: a ring of KEPT buckets that ends at the largest nonempty one. */
+/** The buckets of one sign: a ring of KEPT buckets that ends at the largest nonempty bucket. */
 class Store {
   readonly #counts = new Uint32Array(KEPT);
-  /** Index of the largest bucket. */
+  /** Index of the largest nonempty bucket. */
   #last: number;
 
   constructor(last: number) {
@@ -69,18 +81,18 @@ class Store {
   }
 
   /**
-   * Calls `call` for each nonempty bucket with its range, from `low` up to but excluding `high`. For values merged into
-   * the lowest bucket, only `high` is known.
+   * Calls `call` for each nonempty bucket with its range, from `low` up to but excluding `high`. The lowest bucket also
+   * contains smaller values, so its `low` is 0.
    */
   eachWithin(call: (low: number, high: number, n: number) => void): void {
     this.each((place, n) => {
       const [low, high] = boundsOf(place);
-      // Values above the last bucket of the table are counted in it.
+      // The last bucket of the table also contains all larger values.
       call(place === this.#lowest ? 0 : low, place === MAGNITUDES ? Infinity : high, n);
     });
   }
 
-  /** Buckets that fall out of the ring are merged into the lowest remaining bucket. */
+  /** Moves the ring up to a new largest bucket. Buckets below the ring are merged into its lowest bucket. */
   #raise(last: number): void {
     let out = 0;
     for (let place = this.#last + 1; place <= Math.min(last, this.#last + KEPT); place++) {
@@ -100,11 +112,14 @@ class Store {
   }
 }
 
-/** Counts by bucket. The sum of sketches equals the sketch of all their numbers, independent of the order. */
+/**
+ * Counts of numbers by bucket. The sum of several sketches equals the sketch of all their numbers, independent of the
+ * order.
+ */
 export class QuantileSketch {
   #count = 0;
   #zero = 0;
-  /** Created with the first number of its sign. */
+  /** The buckets of positive numbers; null: there are none yet. */
   #positive: Store | null = null;
   #negative: Store | null = null;
 
@@ -138,7 +153,10 @@ export class QuantileSketch {
     other.#negative?.each((place, n) => this.#addNegative(place, n));
   }
 
-  /** Estimates of the quantiles `q` (ascending, 0…1), each within QUANTILE_ERROR of a value of that rank; empty without numbers. */
+  /**
+   * Estimates of the quantiles `q` (ascending, from 0 to 1). The relative error of an estimate is at most
+   * QUANTILE_ERROR. Empty without numbers.
+   */
   quantiles(q: readonly number[]): number[] {
     const found: number[] = [];
     let before = 0;
@@ -150,8 +168,9 @@ export class QuantileSketch {
   }
 
   /**
-   * Number of values certainly below `least` or above `most`: those in buckets entirely outside the range. A number
-   * more than a sixteenth beyond the limit always counts, unless it is 2^16 times smaller than the largest number.
+   * Number of values certainly below `least` or above `most`: the values in buckets that are entirely outside the
+   * range. A number that exceeds a limit by more than a sixteenth is always counted, unless it is smaller than the
+   * largest number by a factor of 2^16.
    */
   outside(least: number, most: number): number {
     let n = least >= 2 ** LOWEST_EXPONENT || most <= -(2 ** LOWEST_EXPONENT) ? this.#zero : 0;

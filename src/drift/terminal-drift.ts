@@ -1,15 +1,15 @@
-// The scores and the worst columns of a run as lines for a terminal of limited width.
+// Formats the scores of a run and the columns with the largest drift as lines for a terminal of limited width.
 import { named } from '../core/log.ts';
 import { type ColumnDigest, type DriftReport, driftDigest, percent } from './drift-report.ts';
 
-/** Maximum number of columns listed. */
+/** Maximum number of listed columns. */
 const LISTED = 5;
-/** PSI from which a column differs, and from which it has drifted strongly. */
+/** PSI from which a column is listed (`moved`), and from which its drift is called strong (`drifted`). */
 const PSI = { moved: 0.1, drifted: 0.25 } as const;
 const HEIGHTS = '▁▂▃▄▅▆▇█';
 const LABEL = 14;
 
-/** No line is longer than `width`. */
+/** Formats a report. No line is longer than `width`. */
 export function terminalDrift(report: DriftReport, width: number): string[] {
   const { columns, scorePsi } = driftDigest(report);
   const lines = [...scoreLines(report, scorePsi, width), ...columnLines(columns, width)];
@@ -18,7 +18,7 @@ export function terminalDrift(report: DriftReport, width: number): string[] {
 
 const cut = (text: string, width: number): string => (text.length > width ? `${text.slice(0, Math.max(0, width - 1))}…` : text); // biome-ignore format: one line
 
-/** Two rows of bars over the same bins of the score, from low to high. */
+/** Two lines of bars, for the run and for the training data, with one bar per bin of the score in ascending order. */
 function scoreLines({ score }: DriftReport, psi: number | null, width: number): string[] {
   if (!score?.now) return [];
   const { now, training, quantiles } = score;
@@ -60,7 +60,7 @@ function columnLines(columns: readonly ColumnDigest[], width: number): string[] 
   return [`columns that drifted from the training data (PSI; ${strong} of ${columns.length} strongly):`, ...lines, ...more]; // biome-ignore format: one line
 }
 
-/** The share that explains a drift best; empty: no share differs. */
+/** The fraction that explains the drift of a column best; empty: no fraction differs. */
 function whyOf({ missing, missingInTraining, unseen, outOfRange }: ColumnDigest): string {
   if (unseen >= 0.01) return `${percent(unseen)} unseen`;
   if (Math.abs(missing - missingInTraining) >= 0.01) return `${percent(missing)} missing, ${percent(missingInTraining)} in training`; // biome-ignore format: one line

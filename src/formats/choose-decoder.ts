@@ -1,4 +1,4 @@
-// Chooses a decoder: the fast path if it supports the stream, otherwise the reference (csv-parse, JSON.parse).
+// Creates the decoder of a stream: the fast path if it supports the stream, otherwise the reference (csv-parse, JSON.parse).
 import type { DeclaredColumns, TextRules } from '../core/input-declaration.ts';
 import type { ColumnReader } from '../inference/encode/column-reader.ts';
 import type { DirectEncoding } from '../inference/encode/encoder.ts';
@@ -16,23 +16,26 @@ export type DecoderInput = DeclaredParts &
 
 /** Declarations that readers and decoders need in addition to the layout. */
 export interface DeclaredParts {
-  /** Declared meanings of texts in addition to the package; the column readers are created with them. */
+  /**
+   * Declared missing, true and false texts, in addition to those of the package. The column readers are created with
+   * them.
+   */
   texts?: TextRules;
-  /** Model columns that are missing in the layout and have declared constant values. */
+  /** Declared constant values of model columns that the input lacks. */
   constants?: DeclaredColumns['constants'];
-  /** Model columns whose strings are decimals of a typed table (`fitTable`). */
+  /** Model columns whose strings are decimals of a typed table; see `fitTable`. */
   decimals?: readonly string[];
 }
 
 /**
- * `fast` assembles the row kernel once it pays off; `eager` uses it from the first row; `quoting` also reads quotes
- * with it.
+ * `fast`: assemble the row kernel after enough rows that it saves time. `eager`: use the row kernel from the first row.
+ * `quoting`: as `eager`, with a row kernel that also reads quotes. `reference`: use the reference decoder.
  */
 export type DecoderChoice = 'fast' | 'eager' | 'quoting' | 'reference';
 
 /**
- * Creates a decoder. All choices give the same results; tests compare them with the reference. `direct`: where a
- * capable decoder may write numbers instead of into the columns of the batch.
+ * Creates a decoder. Every choice gives the same results; tests compare them with the reference. `direct`: model inputs
+ * into which the decoder may write numbers instead of into the columns of the batch.
  */
 export function createDecoder(
   readers: readonly ColumnReader[],

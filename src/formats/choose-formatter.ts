@@ -1,4 +1,4 @@
-// Chooses the formatter of an output format.
+// Creates the formatter of an output format.
 
 import { Interpreter } from '../inference/evaluate/prediction.ts';
 import type { Manifest } from '../model/package/manifest.ts';
@@ -7,7 +7,10 @@ import { DelimitedFormatter } from './delimited/delimited-formatter.ts';
 import { JsonFormatter, modelKeys } from './json/json-formatter.ts';
 import type { Formatter, Frame, OutputSpec } from './write/formatter.ts';
 
-/** `kernelAfter`: number of rows after which the kernel writes plain answers; default: when it pays off. */
+/**
+ * Creates a formatter. `kernelAfter`: number of rows after which a kernel writes plain predictions; default: enough
+ * rows that it saves time.
+ */
 export function createFormatter(spec: OutputSpec, manifest: Manifest, kernelAfter?: number): Formatter {
   const interpreter = new Interpreter(manifest);
   if (spec.format === 'columns') return new ColumnsFormatter(spec, interpreter, manifest);
@@ -16,7 +19,7 @@ export function createFormatter(spec: OutputSpec, manifest: Manifest, kernelAfte
     : new DelimitedFormatter(spec, interpreter, manifest.columns, kernelAfter);
 }
 
-/** Head, separator and tail of an output in this format. */
+/** The bytes before, between and after the block results of an output in this format. */
 export function frameOf(spec: OutputSpec, manifest: Manifest): Frame {
   if (spec.format === 'json') {
     return {

@@ -1,4 +1,4 @@
-// Converts a declaration of an input for decoders, in addition to the layout of its records.
+// Converts the declaration of an input into options of a decoder, and checks the declaration.
 import type { InputDeclaration, TextRules } from '../core/input-declaration.ts';
 import { columnReaders } from '../inference/encode/column-reader.ts';
 import type { Manifest } from '../model/package/manifest.ts';
@@ -6,7 +6,7 @@ import type { DeclaredParts } from './choose-decoder.ts';
 import { readConstants } from './decode/constant-columns.ts';
 import { checkDeclared } from './decode/input-names.ts';
 
-/** The parts of a decoder's input that come from the declaration; empty without a declaration. */
+/** The decoder options that a declaration defines; empty without a declaration. */
 export function declaredParts(declared: InputDeclaration | undefined): DeclaredParts {
   const texts: TextRules | null = declared?.texts ?? null;
   const constants = declared?.columns?.constants ?? {};

@@ -1,15 +1,16 @@
-// The registry of file formats. To add a format, create its folder and add a line here; its name is in core/file-format.ts.
+// The registry of file formats.
+// To add a format, create its folder and add a line here; its name is in core/file-format.ts.
 import type { Compression, FileFormat } from '../core/file-format.ts';
 import type { TableFormat } from './columns/table-format.ts';
 
 interface Format {
-  /** Name in messages. */
+  /** The name of the format in messages. */
   title: string;
   endings: readonly string[];
   mediaType: string;
-  /** How its records are split and decoded. Tables are read by column, or as lines of NDJSON. */
+  /** How the records of the format are split and decoded. Tables are read as columns, or as NDJSON lines. */
   records: 'delimited' | 'json' | 'ndjson';
-  /** Loads a columnar format; null: the engine's decoders and formatters handle its text. */
+  /** Loads a columnar format. null: the format is text, which the engine's decoders and formatters handle. */
   table: (() => Promise<TableFormat>) | null;
 }
 
@@ -32,7 +33,7 @@ export const formatEntry = (name: FileFormat): Format => FORMATS[name];
 /** Whether a format is columnar. */
 export const isColumnar = (name: FileFormat): name is Columnar => FORMATS[name].table !== null;
 
-/** Whether a format is csv or tsv, whose fields may have no names. */
+/** Whether a format is csv or tsv. An input in these formats may lack a header row. */
 export const isDelimited = (name: FileFormat): boolean => FORMATS[name].records === 'delimited';
 
 const FORMAT_ENDINGS = new Map(
@@ -50,7 +51,7 @@ interface NamedFormat {
   /** null: the name has no extension, or an unknown one. */
   format: FileFormat | null;
   compression: Compression;
-  /** The extension that should define the format, including its dot; empty if the name has none. */
+  /** The extension that defines the format, including its dot; empty if the name has no extension. */
   ending: string;
   /** File name without folder and extensions. */
   stem: string;
@@ -71,7 +72,10 @@ export function namedFormat(file: string): NamedFormat {
   };
 }
 
-/** The text from the last dot. A dot at the start of a name does not begin an extension. */
+/**
+ * The text starting at the last dot; empty if the name has no extension. A dot at the start of a name does not begin an
+ * extension.
+ */
 function endingOf(name: string): string {
   const at = name.lastIndexOf('.');
   return at > 0 ? name.slice(at) : '';

@@ -1,11 +1,12 @@
-// The formats of record values, by their name in pipelines. Their libraries are loaded when a topic is read or written.
+// The formats of record values, by their names in pipeline files.
+// Their libraries are loaded when a topic is read or written.
 import { type ErrorCode, SluiceError } from '../core/errors.ts';
 import type { RecordFormatName } from '../core/file-format.ts';
 import type { PredictionSchemaOptions } from './schemas/prediction-schema.ts';
 import type { RegisteredSchema, SchemaRegistry, SchemaType } from './schemas/schema-registry.ts';
 import { type ReadValue, readJson, ValueDecoder, type ValueEncoder } from './schemas/value-codec.ts';
 
-/** The reader schema, which may differ from the schema that values were written with. */
+/** The reader schema, which may differ from the schema with which values were written. */
 interface ReaderSchema {
   subject: string;
   /** Default: the latest version. */
@@ -24,7 +25,7 @@ interface RecordFormat {
 
 type CodedFormat = Exclude<RecordFormatName, 'json'>;
 
-/** To add a format, create its folder and add an entry here. JSON without a schema needs neither. */
+/** The formats that use a schema. To add a format, create its folder and add an entry here. */
 export const RECORD_CODECS: Readonly<Record<CodedFormat, RecordFormat>> = {
   avro: {
     schema: 'AVRO',

@@ -1,4 +1,5 @@
-// Checks what the caller of an inspection declares: against itself, the columns of the model and the names in the file.
+// Checks the declarations in a request for an inspection.
+// Finds contradictions, also to the columns of the model and the names in the file.
 import { didYouMean } from '../core/did-you-mean.ts';
 import { SluiceError } from '../core/errors.ts';
 import { withoutBlanks } from '../core/input-declaration.ts';
@@ -6,9 +7,13 @@ import type { Source } from '../pipeline/pipeline-schema.ts';
 import { refuseContradictions } from '../runs/spec.ts';
 import type { InspectRequest } from './file-sample.ts';
 
-/** @throws SluiceError usage: contradictory declarations, or declarations about columns that the model lacks */
+/**
+ * Checks the declarations before the file is read.
+ * @throws SluiceError usage if declarations contradict each other or name columns that the model lacks
+ */
 export function refuseDeclared({ declared = {}, model, file }: InspectRequest): void {
-  // Unlike a run, an inspection finds the decimal mark that a thousands separator leaves open.
+  // A run requires that the decimal separator is declared together with a thousands separator. An inspection can find
+  // the decimal separator.
   const decimal = declared.decimal ?? (declared.thousands === 'point' ? 'comma' : undefined);
   const header = declared.columns?.names === undefined ? {} : { header: false };
   const source = { ...declared, ...header, ...(decimal === undefined ? {} : { decimal }) };
@@ -20,7 +25,7 @@ export function refuseDeclared({ declared = {}, model, file }: InspectRequest): 
   }
 }
 
-/** @throws SluiceError usage: a declared name that the file lacks */
+/** Checks declared names of input columns. @throws SluiceError usage if the file lacks a declared name */
 export function refuseUnknownNames({ declared = {} }: InspectRequest, names: readonly string[]): void {
   const there = new Set([...names, ...names.map(withoutBlanks)]);
   const { rename = {}, ignore = [] } = declared.columns ?? {};

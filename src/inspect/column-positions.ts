@@ -1,4 +1,4 @@
-// Proposes the columns of a file without a header row: the order of the model, if the values of every field agree with it.
+// Finds the columns of a file without a header row: they have the order of the model, if the values of every field agree with this order.
 
 import type { TextRules } from '../core/input-declaration.ts';
 import { withoutBlanks } from '../core/input-declaration.ts';
@@ -11,14 +11,14 @@ import {
 } from '../inference/encode/column-reader.ts';
 import { isCompatible } from './column-values.ts';
 
-/** Share of a field's texts that must be numbers in some notation. */
+/** Minimum fraction of the texts of a field that must be numbers in some notation. */
 const NUMERIC = 0.95;
 const NOTATIONS = [PLAIN_NOTATION, ...LOCAL_NOTATIONS];
 const ANY_RULES: TextRules = { ...PLAIN_NOTATION, trim: true, nullValues: [] };
 
 /**
- * Offsets of the first model column among the fields, with which all columns are compatible. More than one: the file
- * does not decide. `cells[i]`: the texts of field i.
+ * The indexes of the field that can be the first model column, such that all model columns are compatible with their
+ * fields. If there are several, the file does not decide. `cells[i]`: the texts of field i.
  */
 export function compatibleOffsets(readers: readonly ColumnReader[], cells: readonly (readonly unknown[])[]): number[] {
   const spare = cells.length - readers.length;
@@ -29,7 +29,7 @@ export function compatibleOffsets(readers: readonly ColumnReader[], cells: reado
   return offsets;
 }
 
-/** The first column whose field has other values in the order of the model; null: all agree. */
+/** The first model column that does not fit the field at its position; null: all columns fit. */
 export const firstMisfit = (
   readers: readonly ColumnReader[],
   cells: readonly (readonly unknown[])[],

@@ -1,14 +1,14 @@
-// Checks whether the values of an input column can be those of a model column, with the declarations found so far.
+// Checks whether the values of an input column can be the values of a model column, given the declarations found so far.
 import { type TextRules, withoutBlanks } from '../core/input-declaration.ts';
 import { type ColumnReader, numberIn } from '../inference/encode/column-reader.ts';
 import type { Manifest } from '../model/package/manifest.ts';
 import { trainingFit, type ValueFit } from './training-fit.ts';
 
-/** Share of texts that a column must read so that they can be its values. */
+/** Minimum fraction of the values that a number or boolean column must accept, so that they can be its values. */
 const COMPATIBLE = 0.95;
-/** Categories may be new, so fewer of them must be known. */
+/** Minimum fraction of known categories. It is lower, because categories may be new. */
 const KNOWN = 0.8;
-/** PSI up to which a distribution is like the training data, and from which it is another one. */
+/** PSI below which a distribution is similar to the training data. `DIFFERENT`: PSI from which it differs clearly. */
 export const SIMILAR = 0.5;
 export const DIFFERENT = 1;
 
@@ -53,7 +53,7 @@ function valueIn(reader: ColumnReader, value: unknown, rules: TextRules): number
   return reader.kind === 'text' || reader.codes.has(text) ? text : null;
 }
 
-/** Pairs of number or boolean columns whose values fit better the other way round. */
+/** Pairs of number or boolean columns whose values fit the training data better if the two columns are swapped. */
 export function swappedPairs(
   manifest: Manifest,
   columns: readonly { reader: ColumnReader; cells: readonly unknown[] }[],
@@ -65,7 +65,7 @@ export function swappedPairs(
   for (const [i, first] of columns.entries()) {
     for (let j = i + 1; j < columns.length; j++) {
       const second = columns[j]!;
-      // Only a column that does not fit can be swapped; this also limits the number of comparisons.
+      // At least one column of a swapped pair does not fit. This condition also limits the number of comparisons.
       if (first.reader.kind !== second.reader.kind || own[i] === null || own[j] === null) continue;
       if (own[i]! < SIMILAR && own[j]! < SIMILAR) continue;
       const [there, back] = [distanceOf(i, j), distanceOf(j, i)];

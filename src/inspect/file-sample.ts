@@ -1,4 +1,4 @@
-// Reads the start of an unfamiliar file as records and cells, with the format, encoding and delimiter that it appears to have.
+// Reads the start of an unfamiliar file as records and cells, with the format, encoding and delimiter that the file appears to have.
 import type { TypedTable } from '../core/block.ts';
 import { SluiceError, tooMany } from '../core/errors.ts';
 import { type FileFormat, refuseForeignContent } from '../core/file-format.ts';
@@ -27,7 +27,10 @@ import {
 import { shapeOf, type TableShape } from './table-shape.ts';
 import { guessEncoding } from './text-encoding.ts';
 
-/** What the caller knows about the file: taken as given. A thousands separator alone leaves the decimal mark open. */
+/**
+ * The declarations of the caller about the file, which are not questioned. If only a thousands separator is declared,
+ * the inspection finds the decimal separator.
+ */
 export type DeclaredReading = DeclaringSource & {
   delimiter?: DelimiterName | undefined;
   skip_lines?: number | undefined;
@@ -36,7 +39,7 @@ export type DeclaredReading = DeclaringSource & {
 export interface InspectRequest {
   file: string;
   model: ModelPackage;
-  /** The model as the command line names it, and the registry if it does. */
+  /** The reference of the model on the command line. `registry`: the registry, if the command line names one. */
   modelName: string;
   registry?: string | undefined;
   /** Output of the printed command. Default: derived from the file name. */
@@ -44,7 +47,7 @@ export interface InspectRequest {
   declared?: DeclaredReading | undefined;
 }
 
-/** Everything that was read of a file, before it is judged. */
+/** Everything that was read from a file, before any conclusions are drawn. */
 export interface FileSample {
   request: InspectRequest;
   readers: readonly ColumnReader[];
@@ -52,30 +55,30 @@ export interface FileSample {
   compression: UnknownInput['compression'];
   encoding: Guess<EncodingName> | null;
   shape: TableShape | null;
-  /** Physical lines to the end of the header row, for a command that removes them. */
+  /** Number of physical lines up to the end of the header row, for a command that removes these lines. */
   headerLines: number;
-  /** Whether rows have other fields than the header, so that columns must be named by position. */
+  /** Whether the number of fields in rows differs from the header, so that columns must be named by position. */
   isHeaderUnfit: boolean;
-  /** Delimiter of delimited text, else a comma. */
+  /** The delimiter of delimited text; for other formats, a comma. */
   delimiter: DelimiterName;
   records: SampledRecords;
   table: SampleTable;
   typed?: TypedTable | undefined;
   /** Whether the sample is the whole file. */
   whole: boolean;
-  /** The last bytes of the text; null: not read. */
+  /** The last bytes of the text; null: they were not read. */
   end: Buffer | null;
 }
 
-/** Bytes at the end of a truncated sample that are not read, so that a record is never cut off. */
+/** Number of bytes at the end of a truncated sample that are not read, so that a record is never cut. */
 const MARGIN = 2 * 1024 * 1024;
 const END_BYTES = 64 * 1024;
 const LF = 10;
 
 /**
  * Reads the start of a file, and its end if possible.
- * @throws SluiceError input_not_found | input_unreadable | empty_input | truncated_input | foreign_content: content that
- * no declaration makes readable | limit_exceeded
+ * @throws SluiceError input_not_found | input_unreadable | empty_input | truncated_input | foreign_content (no
+ * declaration can make the content readable) | limit_exceeded
  */
 export async function readSample(request: InspectRequest): Promise<FileSample> {
   const unknown = await openUnknown(request.file);
@@ -96,7 +99,7 @@ async function sampleColumns(
     const records = await sampleRecords(source.chunks, source.input, { rows: INSPECTED_ROWS, bytes: Infinity });
     const typed = source.chunks.columns;
     const cells = jsonCells(records);
-    // A column without a value in the sample has no key in its lines.
+    // The JSON lines of the sample contain no key for a column without any value.
     const names = typed?.names ?? cells.names ?? [];
     const places = names.map((name) => cells.names!.indexOf(name));
     const rows = cells.rows.map((row) => places.map((at) => row[at]));
@@ -194,7 +197,10 @@ async function sampleText(
 
 const NO_HEADER = { headerLines: 0, isHeaderUnfit: false };
 
-/** @throws SluiceError header_mismatch: line ends or quotes make the scanner find another record */
+/**
+ * Checks that the scanner finds the same header row.
+ * @throws SluiceError header_mismatch if it finds another one because of line breaks or quotes
+ */
 function refuseOtherHeader({ header }: SampledRecords, { header: cells, delimiter, at }: TableShape): void {
   if (cells === null || header === null) return;
   const found = splitHeader(header.bytes, DELIMITERS[delimiter.value]);
@@ -205,15 +211,15 @@ function refuseOtherHeader({ header }: SampledRecords, { header: cells, delimite
   );
 }
 
-/** Line ends within a record. */
+/** Number of line breaks inside a record. */
 const linesWithin = (record: Buffer | undefined): number => record?.filter((byte) => byte === LF).length ?? 0;
 
-/** Whether a line only separates the header from the rows, as query tools print it. */
+/** Whether a line only separates the header from the rows, as in the output of query tools. */
 const isRuler = (record: Buffer): boolean => /^[-=+|;,\t ]+$/.test(record.toString('latin1')) && record.includes('--');
 
 /**
- * The table with a name for every field of its rows. Some programs end only rows or only the header with a delimiter,
- * and some write row names without a name for their column.
+ * The table with a name for every field of its rows. Some programs write a trailing delimiter only in rows or only in
+ * the header. Some write row names in a column without a name.
  */
 function fittedNames(table: SampleTable): SampleTable {
   const { names, rows, width } = table;
@@ -238,7 +244,7 @@ async function endOfText(
 ): Promise<Buffer | null> {
   if (complete) return text.subarray(Math.max(0, text.length - END_BYTES));
   if (end === null) return null;
-  // The end has no byte order mark, so the order is that of the start.
+  // The end of the file has no byte order mark, so the byte order of the start is used.
   if (encoding === 'utf-16') return asUtf8(end, head[0] === 0xff ? 'utf-16le' : 'utf-16be');
   return asUtf8(end, encoding);
 }
@@ -258,7 +264,7 @@ function jsonFormat(text: Buffer): Guess<'json' | 'ndjson'> | null {
   }
 }
 
-/** The text after its first lines. */
+/** The text without its first lines. */
 function withoutLines(text: Buffer, lines: number): Buffer {
   let start = 0;
   for (let i = 0; i < lines; i++) {

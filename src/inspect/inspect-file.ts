@@ -1,4 +1,4 @@
-// Inspects an unfamiliar file: finds out how it must be read for a model, and tries this on a sample without scoring it.
+// Inspects an unfamiliar file: determines how the file must be read for a model, and tests this with a sample, without scoring it.
 import { withoutBlanks } from '../core/input-declaration.ts';
 import { DELIMITERS } from '../formats/delimited/header.ts';
 import { namedFormat } from '../formats/formats.ts';
@@ -17,13 +17,13 @@ import { type FoundTextRules, findTextRules, numericColumns, type SpareTexts } f
 import { findLinesAfter, type LinesAfterTable } from './total-line.ts';
 import { tryPlan } from './try-plan.ts';
 
-/** @throws SluiceError as `readSample` does */
+/** Inspects a file. @throws the errors of `readSample`; SluiceError usage */
 export async function inspectFile(request: InspectRequest): Promise<Inspection> {
   refuseDeclared(request);
   return judgeSample(await readSample(request));
 }
 
-/** Names that the caller declared. */
+/** The names that the caller declared. */
 function knownNames({ declared = {} }: InspectRequest): KnownNames {
   const { rename = {}, ignore = [], constants = {} } = declared.columns ?? {};
   return {
@@ -69,7 +69,10 @@ const byPosition = (columns: readonly string[], offsets: readonly number[]): Nam
     candidates: [],
   }));
 
-/** Settles candidates with the same values in every row: then it does not matter which of them is read. */
+/**
+ * If all candidates of a column have the same values in every row, assigns the first one, because it does not matter
+ * which of them is read.
+ */
 function settled(matches: readonly NameMatch[], { names, rows }: SampleTable): NameMatch[] {
   return matches.map((match) => {
     const [first, ...others] = match.candidates;
@@ -93,7 +96,9 @@ function rulesOf(
   return findTextRules(columns, spareTexts(table, matches), model.manifest, known);
 }
 
-/** Input columns with texts that no model column is known to use; empty if the model lacks none. */
+/**
+ * Input columns with texts that are not assigned to a model column. Empty if every model column has an input column.
+ */
 function spareTexts(table: SampleTable, matches: readonly NameMatch[]): (SpareTexts & { at: number })[] {
   if (matches.every(({ at }) => at !== null)) return [];
   const used = new Set(matches.map(({ at }) => at));
@@ -127,7 +132,10 @@ function withoutLastRows({ records, table }: FileSample, count: number): Pick<Co
   return { records: kept, table: { ...table, rows: table.rows.slice(0, table.rows.length - lost) } };
 }
 
-/** A certain total line is declared by its first field, or removed if a flag cannot contain that field. */
+/**
+ * How to exclude lines after the table that are certainly not applications. A single line is declared by its first
+ * field, if a flag can contain this field. Otherwise the lines are removed.
+ */
 function endOf(after: LinesAfterTable | null): Pick<ReadingState, 'cut' | 'trailer'> {
   if (!after || after.isDoubtful) return { cut: 0, trailer: null };
   const { marker, lines } = after;

@@ -1,4 +1,4 @@
-// Judges the conclusions about a file: derives open questions, problems without a solution, and the command.
+// Derives the report from the conclusions about a file: open questions, problems without a solution, and the command.
 import { isAscii } from 'node:buffer';
 import { RECORD_OK } from '../core/block.ts';
 import type { TextRules } from '../core/input-declaration.ts';
@@ -19,34 +19,37 @@ import type { Trial } from './trial-decode.ts';
 /** A question whose answers change how the file is read. */
 interface Choice {
   question: string;
-  /** The column of the model whose input column is asked for. */
+  /** The model column whose input column the question asks for. */
   column?: string;
-  /** `flags`: what the answer declares. Default: found by comparing the plans. */
+  /** `flags`: the flags that the answer adds to the command. Default: determined by comparing the plans. */
   answers: { meaning: string; flags?: string; change: (state: ReadingState) => ReadingState }[];
 }
 
-/** Candidates that a question names, and commands that are printed for combinations of answers. */
+/**
+ * Maximum number of candidates that a question names. `MOST_COMMANDS`: maximum number of commands that are printed for
+ * combinations of answers.
+ */
 const MOST_CANDIDATES = 4;
 const MOST_COMMANDS = 8;
-/** Share of rows with another spelling of a category from which the file as a whole is wrong. */
+/** Fraction of rows with another spelling of a category above which the whole file probably has another spelling. */
 const MISSPELLED = 0.05;
-/** Share of unseen values from which they are probably not those of the column. */
+/** Fraction of unseen values from which the values probably do not belong to the column. */
 const MOSTLY_UNSEEN = 0.2;
-/** Share of missing values that is unusual for a column with few of them in training. */
+/** Fraction of missing values that is unusual if the fraction in training was below `SELDOM_MISSING`. */
 const MOSTLY_MISSING = 0.9;
 const SELDOM_MISSING = 0.1;
-/** Share of values within the training data below which they have probably another unit. */
+/** Fraction of values within the range of the training data below which the values probably have another unit. */
 const MOSTLY_INSIDE = 0.5;
 const FEWEST_COMPARED = 10;
-/** Rows from which distributions say something about the order of columns. */
+/** Minimum number of rows for comparing distributions to confirm the order of columns. */
 const ENOUGH_ROWS = 50;
 const LONGEST_SHOWN = 40;
-/** Rows from which different values in all of them suggest an identifier. */
+/** Minimum number of rows from which a column with a different value in every row is probably an identifier. */
 const FEWEST_IDENTIFIED = 10;
 
 type TryPlan = (plan: ReadingPlan) => Trial;
 
-/** The report about a file. `tryPlan` decodes the sample with a plan. */
+/** Builds the report about a file. `tryPlan` decodes the sample according to a plan. */
 export function conclude(found: Conclusions, tryPlan: TryPlan): Inspection {
   const ofColumns = columnChoices(found);
   const choices = [...ofColumns, ...swapChoices(found), ...textChoices(found), ...endChoices(found)];
@@ -91,7 +94,7 @@ export function conclude(found: Conclusions, tryPlan: TryPlan): Inspection {
   };
 }
 
-/** The parts of the report that were found before anything was asked. */
+/** The part of the report that does not depend on questions. */
 function described(
   { sample, rules, after, records, table, state }: Conclusions,
   plan: ReadingPlan,
@@ -110,7 +113,7 @@ function described(
   | 'template'
 > {
   const { request, format, compression, encoding, shape, whole, end } = sample;
-  // Numbers of JSON and of columnar formats have no notation.
+  // Numbers in JSON and in columnar formats have no local notation.
   const hasNotation = shape !== null || (sample.typed === undefined && rules.notation.confidence !== 'low');
   return {
     file: request.file,
@@ -147,7 +150,7 @@ const cellsAt = ({ table }: Pick<Conclusions, 'table'>, at: number): unknown[] =
 const readerOf = ({ sample }: Conclusions, column: string): ColumnReader =>
   sample.readers.find(({ name }) => name === column)!;
 
-// Columns.
+// Questions and problems about columns.
 
 /** Input columns that no model column uses. */
 function spareColumns({ table, matches, names, sample }: Conclusions): number[] {
@@ -157,7 +160,7 @@ function spareColumns({ table, matches, names, sample }: Conclusions): number[] 
   return Array.from({ length: table.width }, (_, i) => i).filter((i) => !used.has(i));
 }
 
-/** A question for every column that several input columns could be. */
+/** The questions about model columns for which several input columns are possible. */
 function columnChoices(found: Conclusions): Choice[] {
   const { matches, names, offsets } = found;
   if (names === null) return offsets.length > 1 ? [offsetChoice(found)] : [];
@@ -167,7 +170,7 @@ function columnChoices(found: Conclusions): Choice[] {
     const candidates = hints.get(match.column) ?? candidatesFor(found, match, spare);
     if (candidates.length === 0) return [];
     const shown = candidates.slice(0, MOST_CANDIDATES);
-    // Columns with the same name cannot be distinguished by a flag.
+    // A flag cannot distinguish columns with the same name.
     const isDuplicate = new Set(candidates.map((at) => names[at])).size < candidates.length;
     const why = isDuplicate
       ? `occurs ${candidates.length} times with different values`
@@ -188,11 +191,11 @@ function columnChoices(found: Conclusions): Choice[] {
   });
 }
 
-/** The input columns between which the file does not decide; empty: it does. */
+/** The input columns that are possible for a model column. Empty: the file decides which one it is. */
 function candidatesFor(found: Conclusions, match: NameMatch, spare: readonly number[]): number[] {
   if (match.match === 'open') return [...match.candidates];
   if (match.at === null || (match.match !== 'affix' && match.match !== 'spelling')) return [];
-  // A similar name is not enough if the values of another column fit better.
+  // A column with a similar name is questioned if the values of another column fit better.
   const reader = readerOf(found, match.column);
   const cells = cellsAt(found, match.at);
   const { psi } = fitOfCells(found.sample.request.model.manifest, reader, cells, rulesIn(found.state));
@@ -201,7 +204,10 @@ function candidatesFor(found: Conclusions, match: NameMatch, spare: readonly num
   return others.length === 0 ? [] : [match.at, ...others.map(({ at }) => at)];
 }
 
-/** The first candidates are those that fit no other missing column, then those that fit no other one better. */
+/**
+ * For each missing model column: possible input columns. Input columns that fit no other missing column come first,
+ * followed by columns that fit no other missing column better.
+ */
 function hintsOf(found: Conclusions, spare: readonly number[]): ReadonlyMap<string, number[]> {
   const missing = found.matches.filter(({ match }) => match === 'missing').map(({ column }) => column);
   const fits = missing.flatMap((column) => fitting(found, column, spare).map((fit) => ({ column, ...fit })));
@@ -222,11 +228,11 @@ function hintsOf(found: Conclusions, spare: readonly number[]): ReadonlyMap<stri
 interface ValueHint {
   /** Index of the input column. */
   at: number;
-  /** Distance of its values from the training data. */
+  /** Distance between the values of the column and the training data. */
   distance: number;
 }
 
-/** Unused input columns whose values could be those of a missing column: a hint, never an assignment. */
+/** Unused input columns whose values could be those of a missing column: they are only suggested, never assigned. */
 function fitting(found: Conclusions, column: string, spare: readonly number[]): ValueHint[] {
   const reader = readerOf(found, column);
   const rules = rulesIn(found.state);
@@ -235,7 +241,7 @@ function fitting(found: Conclusions, column: string, spare: readonly number[]): 
     const cells = cellsAt(found, at);
     if (isCompatible(reader, cells, rules) !== true || cells.every((cell) => cell === '')) return [];
     const { psi, inside } = fitOfCells(manifest, reader, cells, rules);
-    // Known categories identify a column even if they are distributed in another way.
+    // Known categories identify a column even if their distribution differs.
     const isLikely = psi === null || psi < SIMILAR || reader.kind === 'category';
     return isLikely ? [{ at, distance: psi ?? 1 - (inside ?? 0) }] : [];
   });
@@ -252,13 +258,13 @@ function offsetChoice({ offsets, sample }: Conclusions): Choice {
   };
 }
 
-/** Columns without an input column, without those that have a constant value. */
+/** Model columns that have neither an input column nor a constant value. */
 const openColumns = ({ matches }: Conclusions): string[] =>
   matches.flatMap(({ at, column, match }) => (at === null && match !== 'constant' ? [column] : []));
 
 /**
- * The command with `?` for the name of every open column. null: there is none, the file has no column left, or columns
- * have no names.
+ * The command with `?` in place of the name for every open column. null: no column is open, the file has no unused
+ * column, or columns cannot be named.
  */
 function templateOf(found: Conclusions, open: readonly string[]): string | null {
   const plan = planOf(found.state);
@@ -269,7 +275,7 @@ function templateOf(found: Conclusions, open: readonly string[]): string | null 
   return `${scoreCommand({ ...command, notation: PLAIN_NOTATION })} --decimal '?'`;
 }
 
-/** Columns that the file lacks, so that no command works without more knowledge. */
+/** Problems with model columns that the file lacks. They cannot be solved by answering questions. */
 function lostColumns(found: Conclusions, choices: readonly Choice[]): string[] {
   const { names, sample, table, offsets, misfit } = found;
   if (names === null) {
@@ -295,14 +301,17 @@ function lostColumns(found: Conclusions, choices: readonly Choice[]): string[] {
   ];
 }
 
-/** Columns whose names do not identify them, with their cells. */
+/** Model columns whose input column was not identified by an exact name, with their cells. */
 const uncertainColumns = (found: Conclusions) =>
   found.matches.flatMap(({ match, column, at }) => {
     if (at === null || !(match === 'position' || match === 'spelling' || match === 'affix')) return [];
     return [{ reader: readerOf(found, column), cells: cellsAt(found, at) }];
   });
 
-/** Columns that may be swapped. Their commands differ, so none of them is printed alone. */
+/**
+ * Questions about columns that may be swapped. Each answer needs another command, so the report has one command per
+ * answer.
+ */
 function swapChoices(found: Conclusions): Choice[] {
   const pairs = swappedPairs(found.sample.request.model.manifest, uncertainColumns(found), rulesIn(found.state));
   return pairs.map(([a, b]) => ({
@@ -320,7 +329,9 @@ function swapChoices(found: Conclusions): Choice[] {
   }));
 }
 
-/** For a file without a header row: whether the order of the columns must be confirmed. */
+/**
+ * For a file without a header row: the question about the order of the columns, unless the values confirm the order.
+ */
 function orderQuestions(found: Conclusions): OpenQuestion[] {
   const { names, state, table, sample } = found;
   const { manifest } = sample.request.model;
@@ -329,7 +340,7 @@ function orderQuestions(found: Conclusions): OpenQuestion[] {
   const columns = uncertainColumns(found);
   const numbers = columns.filter(({ reader }) => reader.kind === 'number');
   const fits = numbers.map(({ reader, cells }) => fitOfCells(manifest, reader, cells, rules).psi);
-  // A line with as many cells may be a header with other names in another order.
+  // A line with many cells may be a header row with other names in another order.
   const hasOtherNames = (sample.shape?.cellsBefore ?? 0) > table.width / 2;
   const isConfirmed =
     !hasOtherNames && table.rows.length >= ENOUGH_ROWS && fits.every((psi) => psi !== null && psi < SIMILAR);
@@ -346,7 +357,7 @@ function orderQuestions(found: Conclusions): OpenQuestion[] {
   ];
 }
 
-// Texts and lines.
+// Questions about texts and lines.
 
 function textChoices({ rules }: Conclusions): Choice[] {
   const notation: Choice[] =
@@ -399,7 +410,7 @@ const asked = ({ question, column, answers }: Choice, state: ReadingState): Open
   })),
 });
 
-/** The flags for names and missing values that only `after` has. */
+/** The flags for names and missing values that `after` has and `before` lacks. */
 function addedFlags(before: ReadingPlan, after: ReadingPlan): string {
   const words = after.nullValues.filter((word) => !before.nullValues.includes(word));
   const names = after.names?.join(',') ?? '';
@@ -412,12 +423,12 @@ function addedFlags(before: ReadingPlan, after: ReadingPlan): string {
 }
 
 interface Combination {
-  /** Empty without choices. */
+  /** The meanings of the answers; empty without questions. */
   meaning: string;
   state: ReadingState;
 }
 
-/** All combinations of answers; none if there are too many to list. */
+/** All combinations of answers; empty if there are too many combinations to list. */
 function combined(choices: readonly Choice[], state: ReadingState): Combination[] {
   let open: Combination[] = [{ meaning: '', state }];
   for (const { answers } of choices) {
@@ -427,7 +438,7 @@ function combined(choices: readonly Choice[], state: ReadingState): Combination[
         state: change(before.state),
       })),
     );
-    // Two model columns cannot have the same input column.
+    // A combination is invalid if two model columns have the same input column.
     open = open.filter((one) => new Set(one.state.assigned.values()).size === one.state.assigned.size);
     if (open.length > MOST_COMMANDS) return [];
   }
@@ -439,7 +450,7 @@ const commandOf = ({ meaning, state }: Combination): CommandForAnswer => ({
   command: scoreCommand(planOf(state)),
 });
 
-// Problems.
+// Problems of a plan and of the decoded sample.
 
 function planProblems({ sample, rules }: Conclusions, plan: ReadingPlan): string[] {
   const problems: string[] = [];
@@ -479,7 +490,10 @@ const ADVICE: Readonly<Record<string, string>> = {
 };
 const adviceFor = (code: string | undefined): string => ADVICE[code ?? ''] ?? '';
 
-/** Unseen categories that show a wrong reading: they would be scored without an error. */
+/**
+ * Findings about unseen categories that indicate that the file is read incorrectly. They would be scored without an
+ * error.
+ */
 function valueFindings(found: Conclusions, trial: Trial): { problems: string[]; questions: OpenQuestion[] } {
   const problems: string[] = [];
   const questions: OpenQuestion[] = [];
@@ -517,7 +531,10 @@ function valueFindings(found: Conclusions, trial: Trial): { problems: string[]; 
   return { problems, questions };
 }
 
-/** Columns whose values can be read, but hardly are those of the model: another unit, or another column. */
+/**
+ * Questions about columns whose values can be read but are implausible: they may have another unit or belong to another
+ * column.
+ */
 function plausibilityQuestions(found: Conclusions, state: ReadingState, trial: Trial): OpenQuestion[] {
   const { manifest } = found.sample.request.model;
   const { baseline } = manifest;
@@ -555,7 +572,10 @@ function plausibilityQuestions(found: Conclusions, state: ReadingState, trial: T
   return questions;
 }
 
-/** Text that the model reads differs with the encoding, without an error. Listed categories would be unseen. */
+/**
+ * Asks for the encoding if it is uncertain and the model reads free text, which would differ without an error. In other
+ * columns, a wrong encoding causes unseen categories.
+ */
 function encodingQuestions(found: Conclusions, { assigned }: ReadingState): OpenQuestion[] {
   const { encoding, readers } = found.sample;
   if (encoding === null || encoding.confidence === 'high' || encoding.value === 'utf-8') return [];
@@ -584,7 +604,7 @@ const confirmation = (question: string, yes: string): OpenQuestion => ({
   ],
 });
 
-// The report.
+// The columns in the report.
 
 function inspectedColumns(found: Conclusions, trial: Trial | null, state: ReadingState): InspectedColumn[] {
   const { sample, matches, table } = found;
@@ -609,7 +629,7 @@ function inspectedColumns(found: Conclusions, trial: Trial | null, state: Readin
   });
 }
 
-/** A declared constant as `= value`; null: the column has none. */
+/** A declared constant as `= value`; null: the column has no constant. */
 function constantOf({ sample: { request } }: Conclusions, column: string): string | null {
   const { constants = {} } = request.declared?.columns ?? {};
   return Object.hasOwn(constants, column) ? `= ${constants[column]}` : null;
@@ -662,7 +682,7 @@ function lastIsCut({ sample, table }: Conclusions): boolean {
   return last !== undefined && last.length < table.width && sample.end!.at(-1) !== LF;
 }
 
-/** An ignored column with a different value in every row. */
+/** The name of an unused column with a different value in every row; null: there is none. */
 function identifierOf({ table, names, state }: Conclusions): string | null {
   const { rows } = table;
   const used = new Set(state.assigned.values());

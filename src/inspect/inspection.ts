@@ -3,14 +3,14 @@ import type { ErrorCode } from '../core/errors.ts';
 
 export type Confidence = 'high' | 'medium' | 'low';
 
-/** A conclusion about the file, and the observation behind it. */
+/** A conclusion about the file, and the observation that supports it. */
 export interface Guess<T> {
   value: T;
   confidence: Confidence;
   reason: string;
 }
 
-/** The reason of what the caller declared. */
+/** The reason of a conclusion that the caller declared. */
 export const BY_DECLARATION = 'declared';
 
 /** How the input column of a model column was found. */
@@ -29,22 +29,22 @@ export type MatchKind =
 export interface InspectedColumn {
   column: string;
   kind: string;
-  /** Name in the input, or the position of a field without a name; null: not found. */
+  /** Name in the input, or the position of a field without a name; null: no input column was found. */
   input: string | null;
   match: MatchKind;
   confidence: Confidence;
-  /** Shares of the inspected rows. `unseen`: null unless the model lists the values of the column. */
+  /** Fractions of the inspected rows. `unseen`: null unless the model lists the values of the column. */
   missing: number | null;
   unseen: number | null;
   rejected: number;
 }
 
-/** A decision that the file does not answer. */
+/** A question that the file does not answer. */
 export interface OpenQuestion {
   question: string;
-  /** The column of the model whose input column is asked for; null: another question. */
+  /** The model column whose input column the question asks for; null: another kind of question. */
   column: string | null;
-  /** The answers, and the flags that each adds to the command. */
+  /** The answers, each with the flags that it adds to the command. */
   answers: { meaning: string; flags: string }[];
 }
 
@@ -61,7 +61,7 @@ export interface RejectedRow {
 }
 
 /**
- * `ready`: the command scores every inspected row. `rejects`: it rejects some of them. `open`: a question must be
+ * `ready`: the command scores every inspected row. `rejects`: the command rejects some rows. `open`: a question must be
  * answered first. `impossible`: no command can score the file correctly.
  */
 export type InspectionVerdict = 'ready' | 'rejects' | 'open' | 'impossible';
@@ -76,7 +76,7 @@ export interface Inspection {
   encoding: Guess<string> | null;
   delimiter: Guess<string> | null;
   header: Guess<'row' | 'none'> | null;
-  /** Lines in front of the header or the first row. */
+  /** Number of lines in front of the header row or the first row. */
   skipped_lines: number;
   trailer: Guess<string> | null;
   numbers: Guess<string> | null;
@@ -85,16 +85,22 @@ export interface Inspection {
   columns: InspectedColumn[];
   ignored: string[];
   rejected: { rows: number; first: RejectedRow[] };
-  /** Names and values of the first row, if names depend on positions. */
+  /** Names and values of the first row, if columns are named by position; otherwise null. */
   first_row: { column: string; value: string }[] | null;
   notes: string[];
   questions: OpenQuestion[];
   problems: string[];
-  /** null: none, or one for each answer in `alternatives`. */
+  /**
+   * The command that scores the file. null: no command can be given, or each answer has its own command in
+   * `alternatives`.
+   */
   command: string | null;
   alternatives: CommandForAnswer[];
   /** Columns of the model for which no input column is known. */
   open_columns: string[];
-  /** The command with `?` for the name of every open column; null: not needed, or no name can be declared. */
+  /**
+   * The command with `?` in place of the name for every open column; null: it is not needed, or columns cannot be
+   * named.
+   */
   template: string | null;
 }

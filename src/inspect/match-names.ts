@@ -6,27 +6,30 @@ import type { Confidence, MatchKind } from './inspection.ts';
 
 export interface NameMatch {
   column: string;
-  /** Index of the input column; null: not found. */
+  /** Index of the input column; null: no input column was found. */
   at: number | null;
   match: MatchKind;
   confidence: Confidence;
-  /** Indexes of the input columns between which the file does not decide. */
+  /** Indexes of the possible input columns, if the names do not decide between them. */
   candidates: readonly number[];
 }
 
-/** Columns that share an affix before it counts as one of the whole file. */
+/**
+ * Minimum number of columns that must have an affix before it is treated as an affix of the whole file. `AFFIX_SHARE`:
+ * their minimum fraction of all names.
+ */
 const FEWEST_WITH_AFFIX = 3;
 const AFFIX_SHARE = 0.6;
 const LONGEST_NAME = 64;
-/** Maximum columns whose spellings are compared. */
+/** Maximum number of columns whose spellings are compared. */
 const MOST_COMPARED = 200;
 
-/** A name without differences of style: case, separators, brackets, accents. */
+/** Normalizes a name: removes differences in case, separators, brackets and accents. */
 const styled = (name: string): string => simplified(name.normalize('NFKD')).replace(/[^\p{L}\p{N}]/gu, '');
 
 const digitsOf = (name: string): string => name.replace(/\D/g, '');
 
-/** Index of each value's occurrences. */
+/** For each value: the indexes of its occurrences. */
 function indexes(values: readonly string[]): Map<string, number[]> {
   const found = new Map<string, number[]>();
   for (const [i, value] of values.entries()) {
@@ -37,7 +40,10 @@ function indexes(values: readonly string[]): Map<string, number[]> {
   return found;
 }
 
-/** Names that are known: model column → its name, columns with a constant value, and ignored names. */
+/**
+ * Declared names: `rename` maps a model column to its input name, `constants` are model columns with a constant value,
+ * and `ignored` are ignored input names.
+ */
 export interface KnownNames {
   rename: ReadonlyMap<string, string>;
   constants: ReadonlySet<string>;
@@ -46,7 +52,10 @@ export interface KnownNames {
 
 const NOTHING_KNOWN: KnownNames = { rename: new Map(), constants: new Set(), ignored: new Set() };
 
-/** A column that is found in no file position is `missing`, or `open` if several input columns could be it. */
+/**
+ * Matches model columns with input names. A column without an input column is `missing`, or `open` if several input
+ * columns are possible.
+ */
 export function matchNames(
   columns: readonly string[],
   names: readonly string[],
@@ -98,7 +107,7 @@ class Matcher {
     );
   }
 
-  /** Assigns the declared names, and excludes the ignored ones. */
+  /** Assigns the declared names, and excludes ignored names. */
   declared({ rename, constants, ignored }: KnownNames): void {
     for (const [column, wanted] of rename) {
       const same = this.#names.flatMap((name, i) => (name === wanted ? [i] : []));
@@ -114,19 +123,19 @@ class Matcher {
     }
   }
 
-  /** Matches names that are equal after `normal`. */
+  /** Matches names that are equal after they are converted with `normal`. */
   step(match: MatchKind, confidence: Confidence, normal: (name: string) => string): void {
     const there = indexes(this.#names.map((name, i) => (this.#isFree(i) ? normal(name) : '')));
     const rivals = indexes(this.#missing.map(normal));
     for (const column of this.#missing) {
       const candidates = there.get(normal(column)) ?? [];
       if (normal(column) === '' || candidates.length === 0) continue;
-      // Two model columns with the same normal form are not distinguished by it.
+      // A normal form that two model columns share does not identify either of them.
       if (rivals.get(normal(column))!.length === 1) this.#assign(column, candidates, match, confidence);
     }
   }
 
-  /** Matches names that differ from the model by one prefix or suffix, which most of the names share. */
+  /** Matches names that have the same prefix or suffix in addition to the name in the model, if most names have it. */
   affix(): void {
     const columns = new Map(this.#missing.map((column) => [styled(column), column]));
     const affixes = new Map<string, [column: string, at: number][]>();
@@ -159,7 +168,7 @@ class Matcher {
     }
   }
 
-  /** Matches names with few typing errors. Names that differ in a digit are different names. */
+  /** Matches names with few typing errors. A difference in a digit is not treated as a typing error. */
   spelling(): void {
     const near = new Map<string, number[]>();
     const rivals = new Map<number, number>();

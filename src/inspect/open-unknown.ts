@@ -1,4 +1,4 @@
-// Opens a file whose format is unknown: identifies compression and format by the first bytes, and reads a bounded part.
+// Opens a file whose format is unknown: identifies compression and format by the first bytes, and reads a limited number of bytes.
 import { openStored } from '../connectors/stored-bytes.ts';
 import { SluiceError } from '../core/errors.ts';
 import type { Compression, FileFormat } from '../core/file-format.ts';
@@ -7,21 +7,27 @@ import type { Chunks } from '../io/source/byte-source.ts';
 import { decompressed } from '../io/source/decompressed.ts';
 import { transcoded } from '../io/source/transcoded.ts';
 
-/** Maximum uncompressed bytes that are inspected from the start of a file, and bytes from its end. */
+/**
+ * Maximum number of uncompressed bytes that are inspected at the start of a file. `END_BYTES`: number of bytes that are
+ * inspected at its end.
+ */
 export const INSPECTED_BYTES = 16 * 1024 * 1024;
 const END_BYTES = 64 * 1024;
-/** Bytes that identify a format. */
+/** Number of bytes that identify a format. */
 const MAGIC_BYTES = 8;
 
 export interface UnknownInput {
   /** A columnar format; null: text, or content that Sluice does not read. */
   columnar: 'parquet' | 'arrow' | null;
   compression: Compression;
-  /** The first uncompressed bytes, at most `INSPECTED_BYTES` and one chunk. */
+  /** The first uncompressed bytes, at most `INSPECTED_BYTES` plus one chunk. */
   head: Buffer;
   /** Whether `head` is the whole file. */
   complete: boolean;
-  /** The last bytes of a file that was not read completely; null: unknown, because the file cannot be read from its end. */
+  /**
+   * The last bytes of a file that was not read completely; null: not available, because the file cannot be read from
+   * its end.
+   */
   end: Buffer | null;
 }
 
@@ -38,7 +44,10 @@ function columnarBy(bytes: Uint8Array): Extract<FileFormat, 'parquet' | 'arrow'>
   return startsWith(bytes, ARROW_FILE) || startsWith(bytes, ARROW_STREAM) ? 'arrow' : null;
 }
 
-/** @throws SluiceError input_not_found | input_unreadable | truncated_input | empty_input */
+/**
+ * Opens a file and reads its start, and its end if possible.
+ * @throws SluiceError input_not_found | input_unreadable | truncated_input | empty_input | usage
+ */
 export async function openUnknown(file: string): Promise<UnknownInput> {
   const stored = await openStored(file);
   try {
@@ -66,14 +75,14 @@ async function* resumed(first: Uint8Array, reader: AsyncIterator<Uint8Array>): A
   for (let next = await reader.next(); !next.done; next = await reader.next()) yield next.value;
 }
 
-/** Reads at least `bytes`, or to the end. */
+/** Reads at least `bytes` bytes, or up to the end. */
 async function readFrom(reader: AsyncIterator<Uint8Array>, bytes: number): Promise<{ bytes: Buffer; ended: boolean }> {
   const chunks: Buffer[] = [];
   let length = 0;
   while (length < bytes) {
     const next = await reader.next();
     if (next.done) return { bytes: Buffer.concat(chunks, length), ended: true };
-    // A chunk is valid only until the next one is requested.
+    // The chunk is copied, because it is valid only until the next chunk is requested.
     chunks.push(Buffer.from(next.value));
     length += next.value.length;
   }
@@ -81,7 +90,7 @@ async function readFrom(reader: AsyncIterator<Uint8Array>, bytes: number): Promi
 }
 
 async function endOf(file: string, totalBytes: number): Promise<Buffer> {
-  // An even offset keeps the two bytes of a UTF-16 unit together.
+  // The offset must be even, so that the two bytes of a UTF-16 unit are not separated.
   const from = Math.max(0, totalBytes - END_BYTES) & ~1;
   const source = await openStored(file, undefined, [{ from: from < 0 ? 0 : from, to: totalBytes }]);
   try {

@@ -1,25 +1,25 @@
-// Turns the matched columns of a file into declarations: renamed columns, ignored columns, or names by position.
+// Converts the matched columns of a file into declarations: renamed columns, ignored columns, or names by position.
 
 import type { NumberNotation } from '../core/input-declaration.ts';
 import { isListable, type ReadingPlan } from './score-command.ts';
 
-/** Conclusions about a file that questions can still change. */
+/** The conclusions about a file that an answer to a question can change. */
 export interface ReadingState {
   base: Pick<
     ReadingPlan,
     'file' | 'model' | 'registry' | 'output' | 'format' | 'compression' | 'delimiter' | 'encoding' | 'constants'
   >;
-  /** Declared names of the fields, if the file has no header row; null: not declared. */
+  /** Declared names of the fields, if the file has no header row; null: no names are declared. */
   fields: readonly string[] | null;
   /** Whether all unused columns are declared as ignored. */
   ignoresUnused: boolean;
   /** Names of the input columns; null: the file has no header row. */
   names: readonly string[] | null;
   width: number;
-  /** Model column → index of its input column. */
+  /** Index of the input column by model column. */
   assigned: ReadonlyMap<string, number>;
   skip: number;
-  /** As in the sample. */
+  /** See `FileSample`. */
   headerLines: number;
   isHeaderUnfit: boolean;
   cut: number;
@@ -29,7 +29,7 @@ export interface ReadingState {
   nullValues: readonly string[];
 }
 
-/** More ignored columns are declared as `*`. */
+/** Maximum number of ignored columns that are listed. If there are more, `*` is declared. */
 const MOST_IGNORED = 40;
 
 export function planOf(state: ReadingState): ReadingPlan {
@@ -47,7 +47,7 @@ export function planOf(state: ReadingState): ReadingPlan {
   });
   for (const [column, at] of state.assigned) fields[at] = column;
   const ignore = state.width > state.assigned.size ? ('*' as const) : [];
-  // A header row that is not used must be removed.
+  // A header row that is replaced by declared names must be skipped.
   return {
     ...base,
     ...rules,
@@ -59,7 +59,7 @@ export function planOf(state: ReadingState): ReadingPlan {
   };
 }
 
-/** Names that flags cannot contain, or that occur twice, are replaced by names in order of position. */
+/** Whether columns must be named by their position: a needed name occurs twice, or a flag cannot contain it. */
 function needsPositions({ assigned, base, isHeaderUnfit }: ReadingState, names: readonly string[]): boolean {
   if (isHeaderUnfit) return true;
   if (base.format !== 'csv' && base.format !== 'tsv') return false;

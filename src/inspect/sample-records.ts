@@ -10,23 +10,23 @@ import { cutBlocks } from '../io/source/block-cutter.ts';
 import type { Chunks } from '../io/source/byte-source.ts';
 
 export const INSPECTED_ROWS = 10_000;
-/** Maximum cells that are split, which bounds memory for wide files. */
+/** Maximum number of cells in a sample, which limits memory for files with many columns. */
 const MOST_CELLS = 2_000_000;
 export const MOST_COLUMNS = 2000;
-/** Records that are parsed at once. */
+/** Number of records that are parsed in one call. */
 const AT_ONCE = 200;
 const LF = 10;
 
-/** The first records of an input, in memory of their own. */
+/** The first records of an input, copied into separate memory. */
 export interface SampledRecords extends RecordSlice {
   /** null: the input has no header row. */
   header: { bytes: Buffer; fault: number } | null;
   count: number;
-  /** Whether these are all records. */
+  /** Whether the input has no further records. */
   complete: boolean;
 }
 
-/** @throws SluiceError of the chunks or the scanner */
+/** Reads the first records. @throws SluiceError errors of the chunks or of the scanner */
 export async function sampleRecords(
   chunks: Chunks,
   input: InputFormat,
@@ -63,7 +63,7 @@ export async function sampleRecords(
   return { ...asSlice(records, faults), header, count: records.length, complete };
 }
 
-/** Records in one buffer, each followed by a line end. */
+/** Copies records into one buffer, each followed by a line break. */
 function asSlice(records: readonly Buffer[], faults: readonly number[]): RecordSlice {
   const slab = new ArrayBuffer(records.reduce((sum, record) => sum + record.length + 1, 0));
   const memory = Buffer.from(slab);
@@ -98,7 +98,7 @@ export const withoutFirst = (sample: SampledRecords): SampledRecords => ({
 export const recordAt = ({ slab, spans }: RecordSlice, i: number): Buffer =>
   Buffer.from(slab as ArrayBuffer, spans[i * 2]!, spans[i * 2 + 1]! - spans[i * 2]!);
 
-/** Cells of a sample by row. */
+/** The cells of a sample, row by row. */
 export interface SampleTable {
   /** null: the fields have no names. */
   names: readonly string[] | null;
@@ -108,7 +108,7 @@ export interface SampleTable {
 
 const RECORD_DELIMITERS = ['\r\n', '\n', '\r'];
 
-/** The fields of one record, or of several that are parsed together; null: it breaks the quoting rules. */
+/** The fields of one record, or of several that are parsed together; null: the quoting is invalid. */
 export function fieldsOf(bytes: Buffer, delimiter: string): string[][] | null {
   try {
     const options = { delimiter, relax_column_count: true, relax_quotes: true, skip_empty_lines: true };
@@ -148,7 +148,7 @@ function fieldsBetween(sample: SampledRecords, from: number, to: number, delimit
   });
 }
 
-/** Splits JSON records. Columns are named in the order in which keys occur. */
+/** Splits JSON records. The order of the columns is the order in which keys first occur. */
 export function jsonCells(sample: SampledRecords): SampleTable {
   const places = new Map<string, number>();
   const rows: unknown[][] = [];
@@ -183,6 +183,9 @@ function objectIn(bytes: Buffer): Record<string, unknown> | null {
   }
 }
 
-/** The cells of a column, as texts: declarations do not apply to numbers and booleans of JSON. */
+/**
+ * The cells of a column that are texts. Numbers and booleans of JSON are omitted, because declarations do not apply to
+ * them.
+ */
 export const textsOf = ({ rows }: SampleTable, at: number): string[] =>
   rows.flatMap((row) => (typeof row[at] === 'string' ? [row[at]] : []));

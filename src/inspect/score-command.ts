@@ -6,7 +6,7 @@ import type { DelimiterName } from '../formats/delimited/header.ts';
 import { namedFormat } from '../formats/formats.ts';
 import type { DeclaringSource } from '../runs/spec.ts';
 
-/** What a command must declare so that the file is read correctly. */
+/** The declarations that a command needs so that the file is read correctly. */
 export interface ReadingPlan {
   file: string;
   model: string;
@@ -16,13 +16,13 @@ export interface ReadingPlan {
   compression: Compression;
   delimiter: DelimiterName;
   encoding: EncodingName;
-  /** Lines in front of the header row or the first row. */
+  /** Number of lines in front of the header row or the first row. */
   skip: number;
-  /** Lines to remove from the end, by other programs in front of `sluice score -`. */
+  /** Number of lines at the end that other programs must remove before `sluice score -` reads the input. */
   cut: number;
-  /** First field of a total line that is declared instead of removed; null: none. */
+  /** First field of a total line that is declared as a trailer; null: no trailer is declared. */
   trailer: string | null;
-  /** Names of the fields if the input has no header row that can be used; null: it has one. */
+  /** Names of the fields if the input has no header row that can be used; null: it has a header row. */
   names: readonly string[] | null;
   rename: ReadonlyMap<string, string>;
   ignore: readonly string[] | '*';
@@ -32,10 +32,10 @@ export interface ReadingPlan {
   nullValues: readonly string[];
 }
 
-/** Control characters, which could change what a terminal shows. */
+/** Matches control characters, which could manipulate a terminal. */
 const CONTROL = /[\u0000-\u001f\u007f-\u009f]/;
 
-/** Whether a name can be part of a flag that separates names by commas, on one line. */
+/** Whether a text can be an item of a comma-separated flag on one line. */
 export const isListable = (text: string): boolean => text !== '' && !text.includes(',') && !CONTROL.test(text);
 
 /** Whether other programs must remove lines before the input is scored. */
@@ -43,7 +43,9 @@ export const isPiped = ({ cut }: Pick<ReadingPlan, 'cut'>): boolean => cut > 0;
 
 const isWide = (encoding: EncodingName): boolean => encoding.startsWith('utf-16');
 
-/** The declarations as keys of a source, from which the engine reads the sample in the same way. */
+/**
+ * The declarations as keys of a pipeline source, with which the sample is decoded in the same way as by the command.
+ */
 export function declaringSource(plan: ReadingPlan): DeclaringSource {
   const { names, rename, ignore, constants, notation, trim, nullValues } = plan;
   const columns = {
@@ -61,7 +63,7 @@ export function declaringSource(plan: ReadingPlan): DeclaringSource {
   };
 }
 
-/** The command line, with the programs that remove lines in front of it. */
+/** The command line, preceded by a pipe of programs that remove lines if necessary. */
 export function scoreCommand(plan: ReadingPlan): string {
   const input = isPiped(plan) ? '-' : fileWord(plan.file);
   const flags = [...formatFlags(plan), ...declarationFlags(plan)];
@@ -73,7 +75,7 @@ export function scoreCommand(plan: ReadingPlan): string {
   return [...lineFilters(plan), ['sluice', 'score', input, ...named, ...flags].join(' ')].join(' | ');
 }
 
-/** A file name that no program takes for a flag. */
+/** The file name, quoted for the shell and written such that no program interprets it as a flag. */
 const fileWord = (file: string): string => shellWord(file.startsWith('-') ? `./${file}` : file);
 
 function lineFilters(plan: ReadingPlan): string[] {
@@ -82,9 +84,9 @@ function lineFilters(plan: ReadingPlan): string[] {
   const filters: string[] = [];
   const add = (command: string) => filters.push(filters.length === 0 ? `${command} ${fileWord(plan.file)}` : command);
   if (compression !== 'none') add(compression === 'gzip' ? 'gzip -dc' : 'zstd -dc');
-  // Lines of UTF-16 do not end with a single byte.
+  // UTF-16 must be converted first, because its lines do not end with a single byte.
   if (isWide(encoding)) add(`iconv -f ${encoding.toUpperCase()} -t UTF-8`);
-  // In other locales, sed rejects bytes that are not UTF-8.
+  // The locale C is needed, because in other locales sed may reject bytes that are not valid text.
   for (let i = 0; i < cut; i++) add("LC_ALL=C sed '$d'");
   return filters;
 }

@@ -1,4 +1,5 @@
-// Checks whether a run scored a total line at the end of a file as an application. Reads only the end of the file.
+// Checks whether a run scored a total line at the end of a file as if it were an application.
+// Reads only the end of the file.
 import { type FileHandle, open } from 'node:fs/promises';
 import type { EncodingName, NumberNotation } from '../core/input-declaration.ts';
 import { isTotalWord } from './total-words.ts';
@@ -8,20 +9,20 @@ interface ScoredFile {
   delimiter: string;
   encoding: EncodingName;
   notation: NumberNotation;
-  /** Lines in front of the table, and whether a header row follows them. */
+  /** Number of lines in front of the table. `hasHeader`: whether a header row follows them. */
   skipLines: number;
   hasHeader: boolean;
 }
 
 const LAST_LINE_BYTES = 16 * 1024;
 const TAIL_BYTES = 64 * 1024;
-/** Maximum file size for which a column is added up, which happens only after an unusual last line. */
+/** Maximum size of a file in which columns are added up. This happens only if the last line is unusual. */
 const SUMMED_BYTES = 4 * 1024 * 1024;
 const LF = 10;
 
-/** Why the last line looks like a total line; null: it does not, or the file cannot be read again. */
+/** Why the last line looks like a total line; null: it does not look like one, or the file cannot be read again. */
 export async function scoredTotal(file: ScoredFile): Promise<string | null> {
-  // Only the end of the file is read. It has no byte order mark, so UTF-16 cannot be decoded.
+  // UTF-16 cannot be decoded, because only the end of the file is read, which has no byte order mark.
   if (file.encoding.startsWith('utf-16')) return null;
   let handle: FileHandle;
   try {
@@ -47,7 +48,7 @@ export async function scoredTotal(file: ScoredFile): Promise<string | null> {
   }
 }
 
-/** A cheap test of the last line, which ordinary applications do not pass. */
+/** A fast test whether the last line may be a total line. Ordinary applications fail the test. */
 async function isUnusual(end: Buffer, { delimiter, encoding }: ScoredFile): Promise<boolean> {
   let stop = end.length;
   while (stop > 0 && end[stop - 1]! <= 32) stop--;
@@ -70,7 +71,7 @@ async function judged(tail: Buffer, complete: boolean, file: ScoredFile): Promis
     import('../inference/encode/column-reader.ts'),
   ]);
   const text = Buffer.from(await decoded(tail, file.encoding));
-  // The first line of an incomplete tail may be cut off.
+  // If only the end of the file was read, its first line may be incomplete and is skipped.
   const from = afterLines(text, complete ? file.skipLines : 1);
   const all = fieldsOf(text.subarray(from), file.delimiter) ?? [];
   const rows = all.slice(complete && file.hasHeader ? 1 : 0, -1);
@@ -83,7 +84,7 @@ async function judged(tail: Buffer, complete: boolean, file: ScoredFile): Promis
   });
 }
 
-/** Offset after the first lines. */
+/** Offset after the first `lines` lines. */
 function afterLines(text: Buffer, lines: number): number {
   let at = 0;
   for (let i = 0; i < lines; i++) {

@@ -4,15 +4,17 @@ import { QUOTE } from '../core/ascii.ts';
 import { DELIMITERS, type DelimiterName, simplified, splitHeader } from '../formats/delimited/header.ts';
 import { BY_DECLARATION, type Guess } from './inspection.ts';
 
-/** Lines examined, and the bytes they may have: the header is among the first of them. */
+/**
+ * Maximum number of lines and bytes that are examined. The header row must be among the first `MOST_PREAMBLE` lines.
+ */
 const EXAMINED_LINES = 200;
 const EXAMINED_BYTES = 1024 * 1024;
 const MOST_PREAMBLE = 50;
-/** Share of the model's columns in a line from which it is the header. */
+/** Minimum fraction of the model's columns that a line must contain to be the header row. */
 const HEADER_SHARE = 0.3;
-/** Share of lines with the usual number of fields from which a delimiter is plausible. */
+/** Minimum fraction of lines with the most frequent number of fields for a delimiter to be plausible. */
 const REGULAR = 0.6;
-/** Lines that a header cell with line breaks may have. */
+/** Maximum number of lines that a record with line breaks in quoted fields may span. */
 const MOST_WRAPPED = 20;
 const LF = 10;
 const CR = 13;
@@ -20,26 +22,29 @@ const EMPTY = Buffer.alloc(0);
 
 export interface TableShape {
   delimiter: Guess<DelimiterName>;
-  /** Lines in front of the header, or of the first row. */
+  /** Number of lines in front of the header row, or of the first row. */
   skip: number;
-  /** Index of the line on which the header or the first row begins; more than `skip` after empty lines. */
+  /**
+   * Index of the line on which the header row or the first row begins. It is larger than `skip` if only empty lines
+   * precede the row.
+   */
   at: number;
-  /** Most cells of a line in front of `at`; many of them may be names. */
+  /** Maximum number of cells in a line in front of `at`. A line with many cells may contain column names. */
   cellsBefore: number;
-  /** Cells of the header row; null: there is none. */
+  /** Cells of the header row; null: the file has no header row. */
   header: string[] | null;
   headerGuess: Guess<'row' | 'none'>;
-  /** Cells of the first row of data; null: there is none. */
+  /** Cells of the first data row; null: the file has no data rows. */
   first: string[] | null;
 }
 
-/** The first lines, without their ends. */
+/** The first lines, without line breaks. */
 function linesOf(text: Buffer): Buffer[] {
   const lines: Buffer[] = [];
   const end = Math.min(text.length, EXAMINED_BYTES);
   for (let start = 0; start < end && lines.length < EXAMINED_LINES; ) {
     let at = text.indexOf(LF, start);
-    // Classic Mac files end lines with a carriage return alone.
+    // In files of the classic Mac OS, lines end with a carriage return alone.
     if (at < 0 && text.indexOf(CR, start) >= 0) at = text.indexOf(CR, start);
     const stop = at < 0 || at > end ? end : at;
     lines.push(text.subarray(start, text[stop - 1] === CR && stop > start ? stop - 1 : stop));
@@ -48,7 +53,7 @@ function linesOf(text: Buffer): Buffer[] {
   return lines;
 }
 
-/** The line, with the following ones if a quoted field continues there. */
+/** The line, followed by further lines if a quoted field continues on them. */
 function recordFrom(lines: readonly Buffer[], at: number): Buffer {
   let record = lines[at]!;
   for (let i = at + 1; i < lines.length && i < at + MOST_WRAPPED && quotesIn(record) % 2 === 1; i++) {
@@ -70,17 +75,20 @@ function cellsOf(line: Buffer, delimiter: string): string[] {
 const NAMES = Object.keys(DELIMITERS) as DelimiterName[];
 
 export interface DeclaredShape {
-  /** undefined: to be found. */
+  /** The declared delimiter; undefined: it must be found. */
   delimiter?: DelimiterName | undefined;
   /** Whether the file is declared to have no header row. */
   headless: boolean;
-  /** Lines that are declared to be in front of the table. */
+  /** Declared number of lines in front of the table. */
   skip: number;
 }
 
-/** null: the text has no supported delimiter. `columns`: names of the model's columns in the file. */
+/**
+ * Finds the shape of a table; null: no supported delimiter is plausible. `columns`: names of the model's columns in the
+ * file.
+ */
 export function shapeOf(text: Buffer, columns: readonly string[], declared: DeclaredShape): TableShape | null {
-  // Empty lines do not count, so the numbers of the other lines stay the same.
+  // Skipped lines become empty lines, which are ignored. The indexes of all other lines stay the same.
   const lines = linesOf(text).map((line, i) => (i < declared.skip ? EMPTY : line));
   const delimiters = declared.delimiter === undefined ? NAMES : [declared.delimiter];
   const announced = /^sep=(.)$/i.exec(lines[0]?.toString('utf8') ?? '')?.[1];
@@ -92,7 +100,7 @@ export function shapeOf(text: Buffer, columns: readonly string[], declared: Decl
   return { ...found, skip, delimiter: { value: declared.delimiter, confidence: 'high', reason: BY_DECLARATION } };
 }
 
-/** Finds the line that has most of the model's columns with any delimiter. */
+/** Finds the line and the delimiter with the largest number of the model's columns. */
 function byNames(
   lines: readonly Buffer[],
   columns: readonly string[],
@@ -123,7 +131,7 @@ function byNames(
   };
 }
 
-/** Empty lines do not count as records, so lines are removed only if one of them has text. */
+/** Number of lines to skip. It is 0 if all lines in front of `at` are empty, because empty lines are not records. */
 const skipTo = (lines: readonly Buffer[], at: number): number =>
   lines.slice(0, at).some((line) => line.toString('utf8').trim() !== '') ? at : 0;
 
@@ -185,7 +193,10 @@ function regularityOf(lines: readonly Buffer[], delimiter: DelimiterName): Regul
   return fields < 2 ? null : { delimiter, fields, share: same.length / rows.length, rows };
 }
 
-/** The share of cells that contain a rarer delimiter: they are probably several cells. */
+/**
+ * The fraction of cells that contain a delimiter other than `delimiter` and the comma. Such cells are probably several
+ * cells.
+ */
 function foreignShare({ delimiter, rows }: Regularity): number {
   const others = NAMES.filter((name) => name !== delimiter && name !== 'comma').map((name) => DELIMITERS[name]);
   const cells = rows.flat();

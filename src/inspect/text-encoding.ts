@@ -5,21 +5,30 @@ import type { Guess } from './inspection.ts';
 
 const LF = 10;
 const HIGH = 0x80;
-/** Share of zero bytes at even or odd offsets from which text is UTF-16: Latin letters and digits have one each. */
+/**
+ * Minimum fraction of zero bytes at even or at odd offsets for text to be UTF-16, in which Latin letters and digits
+ * have one zero byte.
+ */
 const ZEROS = 0.3;
-/** Bytes examined for zeros. */
+/** Number of bytes in which zero bytes are counted. */
 const EXAMINED = 64 * 1024;
-/** Share of letters beyond ASCII with such a neighbour from which text is Cyrillic: its words consist of them. */
+/**
+ * Minimum fraction of non-ASCII letters next to another non-ASCII letter for text to be Cyrillic, whose words consist
+ * of such letters.
+ */
 const NEIGHBOURED = 0.6;
 const FIRST_LETTER = 0xc0;
-/** Share of runs of letters beyond ASCII within ASCII words from which the bytes are damage, not an encoding. */
+/**
+ * Minimum fraction of runs of non-ASCII letters inside ASCII words from which these bytes are treated as damage instead
+ * of an encoding.
+ */
 const DAMAGED = 0.5;
 /** The letters Ё and ё of windows-1251. */
 const YO = new Set([0xa8, 0xb8]);
 const UNDEFINED_1252 = [0x81, 0x8d, 0x8f, 0x90, 0x9d];
 const UNDEFINED_1251 = [0x98];
 
-/** `complete`: the bytes are the whole text, so that a character cut off at the end is an error. */
+/** `complete`: the bytes are the whole text, so an incomplete character at the end is an error. */
 export function guessEncoding(bytes: Buffer, complete: boolean): Guess<EncodingName> {
   if (bytes[0] === 0xef && bytes[1] === 0xbb && bytes[2] === 0xbf) {
     return { value: 'utf-8', confidence: 'high', reason: 'it starts with the byte order mark of UTF-8' };
@@ -100,7 +109,10 @@ function singleByte(bytes: Buffer): Guess<EncodingName> {
 const isAsciiLetter = (byte: number | undefined): boolean =>
   byte !== undefined && /[A-Za-z]/.test(String.fromCharCode(byte));
 
-/** Share of the runs of two and more letters beyond ASCII that have an ASCII letter on both sides, as in `ONLI\xff\xfeNE`. */
+/**
+ * Fraction of the runs of at least two non-ASCII letters that have an ASCII letter on both sides, as in
+ * `ONLI\xff\xfeNE`.
+ */
 function shareWithinAscii(bytes: Buffer, isLetter: (byte: number | undefined) => boolean): number {
   let [runs, within] = [0, 0];
   for (let i = 0; i < bytes.length; i++) {

@@ -1,4 +1,4 @@
-// Finds how the texts of a file are to be read: spaces around values, words for missing values, and the notation of numbers.
+// Finds the rules for reading the texts of a file: spaces around values, texts for missing values, and the notation of numbers.
 import { type NumberNotation, withoutBlanks } from '../core/input-declaration.ts';
 import {
   type ColumnReader,
@@ -12,13 +12,13 @@ import type { Manifest } from '../model/package/manifest.ts';
 import { BY_DECLARATION, type Guess } from './inspection.ts';
 import { trainingFit } from './training-fit.ts';
 
-/** Texts of a model column; the reader has no declarations. */
+/** The texts of a model column. The reader was created without declarations. */
 export interface ColumnTexts {
   reader: ColumnReader;
   texts: readonly string[];
 }
 
-/** A reading of number texts, and an example of its meaning. */
+/** A possible notation of the numbers, and an example of a number in it. */
 export interface Reading {
   notation: NumberNotation;
   meaning: string;
@@ -33,35 +33,41 @@ export interface MissingWord {
 export interface FoundTextRules {
   trim: boolean;
   missingWords: MissingWord[];
-  /** Words that may mean a missing value, or a value of a text column. */
+  /** Words that may mean a missing value, but may also be values of a text column. */
   doubtfulWords: MissingWord[];
-  /** Words for missing values that are a known category of another column, so that they cannot be declared. */
+  /** Words for missing values that cannot be declared, because they are a known category of another column. */
   takenWords: MissingWord[];
-  /** Numbers far outside the training data that are repeated as if they meant a missing value. */
+  /** Numbers outside the range of the training data that occur so often that they may mean a missing value. */
   sentinels: MissingWord[];
   notation: Guess<NumberNotation>;
-  /** Readings between which the file does not decide; empty: `notation` is decided. */
+  /** Possible notations, if the file does not decide between them; empty: `notation` is certain. */
   readings: Reading[];
 }
 
-/** Share of padded texts from which a text column is padded, not spelled with spaces. */
+/**
+ * Minimum fraction of texts with surrounding spaces for a text column to be padded. Below it, the spaces belong to the
+ * values.
+ */
 const PADDED = 0.5;
-/** Share of the values of a column from which a number outside the training data is a sentinel. */
+/** Minimum fraction of the values of a column for a number outside the range of the training data to be a sentinel. */
 const SENTINEL_SHARE = 0.005;
 const FEWEST_SENTINELS = 2;
-/** Numbers that systems write for missing values. */
+/** Matches numbers that programs write instead of missing values. */
 const SENTINELS = /^-?9{3,10}(?:\.0{1,4})?$/;
 /** Words that mean a missing value in any column. */
 const CLEAR_WORDS = new Set(['null', '(null)', '\\n', 'n/a', '#n/a', '<na>', 'nan']);
-/** Share of a column's texts that must be numbers in some notation so that they show the notation of the file. */
+/** Minimum fraction of texts that must be numbers in some notation for a column to show the notation of the file. */
 const LOOKS_NUMERIC = 0.95;
-/** Columns that a reason names. */
+/** Maximum number of columns that a reason names. */
 const MOST_NAMED = 3;
-/** Difference of the share within the training data, and of PSI, from which one reading is better. */
+/**
+ * Minimum difference for one notation to be better: in the fraction of values within the range of the training data,
+ * and (`CLEARLY_NEARER`) in the PSI.
+ */
 const CLEARLY_INSIDE = 0.5;
 const CLEARLY_NEARER = 1;
 
-/** Declared text rules; undefined: to be found. */
+/** Declared text rules; undefined: the rule must be found. */
 export interface KnownTexts {
   decimal?: NumberNotation['decimal'] | undefined;
   thousands?: NumberNotation['thousands'] | undefined;
@@ -69,13 +75,16 @@ export interface KnownTexts {
   null_values?: readonly string[] | undefined;
 }
 
-/** Texts of an input column that no model column is known to use. */
+/** The texts of an input column that is not assigned to a model column. */
 export interface SpareTexts {
   name: string;
   texts: readonly string[];
 }
 
-/** `columns`: the matched ones. `spare`: the others, which show the notation of numbers until theirs are matched. */
+/**
+ * Finds the text rules of a file. `columns`: the matched columns. `spare`: all other columns, which show the notation
+ * of numbers too.
+ */
 export function findTextRules(
   columns: readonly ColumnTexts[],
   spare: readonly SpareTexts[],
@@ -152,7 +161,7 @@ function findSentinels(columns: readonly ColumnTexts[], manifest: Manifest): Mis
       if (count < Math.max(FEWEST_SENTINELS, SENTINEL_SHARE * texts.length)) continue;
       const value = numberIn(text, PLAIN_NOTATION);
       const { min, max } = manifest.baseline?.columns[reader.name] ?? {};
-      // Without training data, only a negative number is suspicious.
+      // If the package does not describe the training data, only negative numbers are treated as sentinels.
       const isOutside = min !== undefined && max !== undefined ? value < min || value > max : value < 0;
       if (!isOutside) continue;
       const word = found.get(text) ?? { text, count: 0, columns: [] };
@@ -165,16 +174,16 @@ function findSentinels(columns: readonly ColumnTexts[], manifest: Manifest): Mis
 }
 
 const isReadable = (text: string, notation: NumberNotation): boolean => !Number.isNaN(numberIn(text, notation));
-/** A number that starts with zero has no thousands: 0.123 is a fraction. */
+/** Whether the number starts with a zero. Its separator is then a decimal separator: 0.123 is a fraction. */
 const startsWithZero = (text: string): boolean => /^[+-]?0\d{0,2}[.,'\u2019 \u00a0\u202f]\d/.test(text);
 
 type FoundNotation = Pick<FoundTextRules, 'notation' | 'readings'>;
 
 const NOTATIONS = [PLAIN_NOTATION, ...LOCAL_NOTATIONS];
-/** A text that is a number in any notation shows none. */
+/** Whether a text has only digits, so that it is the same number in every notation and does not show the notation. */
 const isUnmarked = (text: string): boolean => /^[+-]?\d*$/.test(text);
 
-/** The columns whose texts are mostly numbers, without empty texts and words for missing values. */
+/** The columns whose texts are mostly numbers. Only these numbers are returned as texts. */
 export function numericColumns(columns: readonly SpareTexts[]): SpareTexts[] {
   return columns.flatMap(({ name, texts: all }) => {
     const texts = all.map(withoutBlanks).filter((text) => text !== '' && !isMissingWord(text));
@@ -271,7 +280,7 @@ interface Candidate {
   read: readonly string[];
 }
 
-/** Whether `a` gives the same numbers with fewer declarations, or with the same number of them and comes first. */
+/** Whether notation `a` reads all texts of `b` as the same numbers, and needs fewer declarations. */
 const isSimpler = (a: Candidate, b: Candidate): boolean =>
   isPartOfNotation(a.notation, b.notation) &&
   b.read.every((text) => numberIn(text, a.notation) === numberIn(text, b.notation));
@@ -279,7 +288,7 @@ const isSimpler = (a: Candidate, b: Candidate): boolean =>
 const isGrouped = (text: string, { decimal }: NumberNotation): boolean =>
   Number.isNaN(numberIn(text, { decimal, thousands: null }));
 
-/** Decides between readings with the training data, if one of them fits it clearly better. */
+/** Chooses between possible notations by the training data, if one of them fits clearly better. */
 function judged(
   notations: readonly NumberNotation[],
   columns: readonly ColumnTexts[],
@@ -321,7 +330,8 @@ function fitOf(
   const insides: number[] = [];
   const distances: number[] = [];
   for (const { reader, texts, different } of columns) {
-    // Whether values are inside is asked of the ambiguous ones only; a distribution needs all of them.
+    // Only ambiguous values are checked against the range of the training data. The distribution is computed from all
+    // values.
     const { inside } = trainingFit(manifest, reader, numbers(different));
     const { psi } = trainingFit(manifest, reader, numbers(texts));
     if (inside !== null) insides.push(inside);

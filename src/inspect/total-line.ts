@@ -4,15 +4,18 @@ import { fieldsOf } from './sample-records.ts';
 import { isTotalWord } from './total-words.ts';
 
 export interface LinesAfterTable {
-  /** Physical lines to remove from the end, including empty ones. */
+  /** Number of physical lines to remove from the end, including empty lines. */
   lines: number;
-  /** Records among them. */
+  /** Number of records in these lines. */
   records: number;
   confidence: Confidence;
   reason: string;
-  /** Whether the line may also be an application, so that the reader must decide. */
+  /** Whether the line may also be an application, so that the user must decide. */
   isDoubtful: boolean;
-  /** First field of the only record, by which `--trailer` recognises it; null: there are several, or it is empty. */
+  /**
+   * First field of the only record, by which `--trailer` recognises it; null: there are several records, or the field
+   * is empty.
+   */
   marker: string | null;
 }
 
@@ -21,23 +24,29 @@ export interface TableEnd {
   end: Buffer;
   delimiter: string;
   width: number;
-  /** Rows of the start of the table, without the examined line if `complete`. */
+  /** Rows from the start of the table. If `complete`, they do not include the line to examine. */
   rows: readonly (readonly unknown[])[];
-  /** Whether `rows` are all rows. */
+  /** Whether `rows` contains all rows of the table. */
   complete: boolean;
-  /** The number in a cell of a number column; NaN: none. `column`: index in the file. */
+  /**
+   * Returns the number in a cell; NaN: it is not a number, or the column is not a number column. `column`: index in the
+   * file.
+   */
   numberIn: (column: number, text: string) => number;
 }
 
 const MOST_LINES = 5;
 const LF = 10;
-/** Share of empty cells in a total line, and in ordinary rows, from which the line is suspicious. */
+/**
+ * A line is suspicious if at least the fraction `MOSTLY_EMPTY` of its cells is empty, and at most the fraction
+ * `SELDOM_EMPTY` in other rows.
+ */
 const MOSTLY_EMPTY = 0.5;
 const SELDOM_EMPTY = 0.25;
 const FEWEST_ROWS = 5;
 const SMALL_DIFFERENCE = 1e-6;
 
-/** null: the table ends with an application. */
+/** Finds lines after the last application; null: the table ends with an application. */
 export function findLinesAfter(table: TableEnd): LinesAfterTable | null {
   const lines = lastLines(table.end);
   let found: LinesAfterTable | null = null;
@@ -56,7 +65,7 @@ export function findLinesAfter(table: TableEnd): LinesAfterTable | null {
   return found;
 }
 
-/** The last lines in order. The first one may be cut off, so it is omitted. */
+/** The last lines, in order. The first line of `end` may be incomplete, so it is omitted. */
 function lastLines(end: Buffer): string[] {
   const lines: string[] = [];
   let stop = end.at(-1) === LF ? end.length - 1 : end.length;
@@ -103,8 +112,9 @@ function judge(line: string, table: TableEnd): Judged | null {
 }
 
 /**
- * Why the last record is certainly a total line; null: it may be an application. Stricter than `findLinesAfter`, because
- * the row was already scored, and a false warning at every run would be ignored.
+ * Why the last record is certainly a total line; null: the record may be an application. The conditions are stricter
+ * than in `findLinesAfter`, because the row was already scored, and users would get used to false warnings and ignore
+ * them.
  */
 export function certainTotal(table: TableEnd): string | null {
   const { delimiter, width, rows, complete } = table;
@@ -124,7 +134,7 @@ export function certainTotal(table: TableEnd): string | null {
 const isMostlyEmpty = (cells: readonly string[]): boolean =>
   cells.filter((cell) => cell === '').length >= MOSTLY_EMPTY * cells.length;
 
-/** The index of a field that is the sum of its column in all other rows; null: none. */
+/** The index of a field that is the sum of its column over all other rows; null: there is none. */
 function sumColumn(cells: readonly string[], { rows, numberIn }: TableEnd): number | null {
   if (rows.length < FEWEST_ROWS) return null;
   for (const [i, cell] of cells.entries()) {

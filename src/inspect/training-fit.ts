@@ -1,21 +1,29 @@
-// Compares values of a column with the training data of the model, as described by its package.
+// Compares the values of a column with the training data that the model package describes.
 import { psi } from '../drift/drift-report.ts';
 import type { ColumnReader } from '../inference/encode/column-reader.ts';
 import type { Manifest } from '../model/package/manifest.ts';
 
-/** Fewer values say little about a distribution. */
+/** Minimum number of values for comparing distributions. */
 const FEWEST_VALUES = 50;
 
 export interface ValueFit {
-  /** Share of the values within the training data or the allowed range; null: the package has neither. */
+  /**
+   * Fraction of the values within the range of the training data or the allowed range; null: the package has neither.
+   */
   inside: number | null;
-  /** Distance of the distributions; null: unknown, or too few values. */
+  /**
+   * Distance between the distributions; null: the package does not describe the distribution, or there are too few
+   * values.
+   */
   psi: number | null;
 }
 
 const UNKNOWN: ValueFit = { inside: null, psi: null };
 
-/** `values`: numbers of a number column, codes of a boolean, texts of a category. */
+/**
+ * Compares values with the training data. `values`: the numbers of a number column, the codes of a boolean column, or
+ * the texts of a category column.
+ */
 export function trainingFit(manifest: Manifest, reader: ColumnReader, values: readonly (number | string)[]): ValueFit {
   if (values.length === 0) return UNKNOWN;
   if (reader.kind === 'number') return fitOfNumbers(manifest, reader, values as readonly number[]);
@@ -24,7 +32,7 @@ export function trainingFit(manifest: Manifest, reader: ColumnReader, values: re
   const inside = known === null ? null : known / values.length;
   if (counts === undefined || Array.isArray(counts)) return { inside, psi: null };
   if (values.length < FEWEST_VALUES) return { inside, psi: null };
-  // A boolean may be spelled in several ways; its bin is its code.
+  // A boolean may be spelled in several ways; its bin is identified by its code.
   const binOf = (value: number | string) =>
     reader.kind === 'boolean' && typeof value === 'string' ? (reader.codes.get(value) ?? -1) : value;
   const trained = tally(Object.entries(counts).map(([word, n]) => [binOf(word), n]));

@@ -1,4 +1,4 @@
-// Decodes and encodes sampled records as a run would, with the reference decoder and without evaluating the model.
+// Decodes and encodes sampled records in the same way as a run, but with the reference decoder and without evaluating the model.
 import { MISSING, newBatch, newColumns } from '../core/batch.ts';
 import type { TypedTable } from '../core/block.ts';
 import { asSluiceError, type SluiceError } from '../core/errors.ts';
@@ -19,7 +19,7 @@ import type { SampledRecords } from './sample-records.ts';
 
 const BATCH_ROWS = 512;
 const MOST_LISTED = 5;
-/** Unseen texts that are kept for each column. */
+/** Maximum number of unseen texts that are remembered per column. */
 const MOST_UNSEEN = 1000;
 
 export interface TrialColumn {
@@ -35,11 +35,11 @@ export interface Trial {
   rejected: number;
   first: RejectedRow[];
   columns: ReadonlyMap<string, TrialColumn>;
-  /** The error that would end the run before its first row; null: none. */
+  /** The error that would end the run before its first row; null: there is none. */
   error: SluiceError | null;
 }
 
-/** `typed`: the table that the records come from, if they come from one. */
+/** Decodes a sample. `typed`: the columnar table from which the records come, if any. */
 export function trialDecode(
   model: ModelPackage,
   sample: SampledRecords,

@@ -1,4 +1,4 @@
-// Decodes the sample of an inspection as the command of a plan would.
+// Decodes the sample of an inspection in the same way as the command of a plan.
 import type { InputFormat } from '../engine/stream-spec.ts';
 import type { Source } from '../pipeline/pipeline-schema.ts';
 import { endpoint, inputFormatOf } from '../runs/endpoint-specs.ts';
@@ -7,7 +7,7 @@ import type { Conclusions } from './conclusions.ts';
 import { declaringSource, type ReadingPlan } from './score-command.ts';
 import { type Trial, trialDecode } from './trial-decode.ts';
 
-/** Decodes the sample as the command of the plan would. */
+/** Decodes the sample in the same way as the command of the plan. */
 export function tryPlan({ sample, records }: Conclusions, plan: ReadingPlan): Trial {
   const source = { ...declaringSource(plan), ...(plan.names === null ? {} : { header: false }) };
   const format = plan.format;

@@ -1,4 +1,4 @@
-// The audit page of a version: how it came to be served, according to its package, its journals and its signature.
+// The audit page of a version, which shows how the version came to be served, according to its package, its journals and its signature.
 import type { KeyObject } from 'node:crypto';
 import { epochMs } from '../core/clock.ts';
 import { versionOf } from '../model/package/load-package.ts';
@@ -11,7 +11,7 @@ import { checkStates, isStateSignedBy, type StateEntry, type VersionState } from
 import type { ModelTrust } from '../model/signing/model-signature.ts';
 import { type Finding, type Report, selfTestText, type WitnessReport, witnessLines } from './report-card.ts';
 
-/** The keys or certificates for verifying signatures; `file`: the file that contains them. */
+/** The keys or certificates with which signatures are verified. `file`: the file that contains them. */
 export interface AuditTrust {
   file: string;
   keys: readonly KeyObject[];
@@ -35,7 +35,9 @@ export interface Audit {
   /** null: the package does not record its training data. */
   training: Report['training'];
   checked: { at: string; sluice: string } | null;
-  /** The version from which this version was made with another policy; null: none. */
+  /**
+   * The version from which this version was made by changing the policy; null: this version was made from a model file.
+   */
   from: Report['from'] | null;
   self_test: Report['selfTest'];
   /** Whether the package contains a self-test that can be repeated. */
@@ -45,13 +47,13 @@ export interface Audit {
   policy: Pick<Manifest, 'decisions' | 'scorecard' | 'reasons' | 'reasons_max'>;
   interpretation: { method: string; space: string; background: string | null } | null;
   baseline: { rows: number | null; columns: number; score_bins: number } | null;
-  /** null: the version is not signed. `by` null: no trusted keys were supplied. */
+  /** null: the version is not signed. `by`: the signer; null: no trusted keys were supplied. */
   signature: { by: string | null; says: string } | null;
   proposed: StateEntry | null;
   approvals: readonly StateEntry[];
   /**
-   * State changes of this version. `verified`: whether a trusted key made the signature; null: no keys were supplied,
-   * or the change is not signed.
+   * State changes of this version. `verified`: whether the change is signed with a trusted key; null: no keys were
+   * supplied, or the change is not signed.
    */
   states: readonly (StateEntry & { verified: boolean | null })[];
   /** Moves of aliases to and from this version. */
@@ -60,7 +62,10 @@ export interface Audit {
   journals: { aliases: string; states: string };
 }
 
-/** @throws SluiceError model_hash_mismatch | model_invalid | registry_unavailable */
+/**
+ * Collects the evidence about a version.
+ * @throws SluiceError model_hash_mismatch | model_invalid | registry_unavailable
+ */
 export async function auditOf(
   model: ModelPackage,
   { registry, entry, trust }: { registry: Registry; entry: ModelEntry | undefined; trust: AuditTrust | null },
@@ -109,7 +114,10 @@ export async function auditOf(
   };
 }
 
-/** The report card in the package; packages of earlier releases contain only some of its fields. */
+/**
+ * The report card in the package. Packages of earlier releases contain only some of its fields. null: the package has
+ * none.
+ */
 export async function reportIn(model: ModelPackage): Promise<Partial<Report> | null> {
   const name = 'report.json';
   if (!model.files.some((f) => f.name === name)) return null;
@@ -149,7 +157,7 @@ function journalWords(entries: number, check: () => { chained: number }): string
   }
 }
 
-// Sections of facts, shared by the text page and the HTML page.
+// The sections of the audit page, which the text page and the HTML page share.
 
 export interface AuditSection {
   title: string;
@@ -159,7 +167,10 @@ export interface AuditSection {
   verdict: SectionVerdict;
 }
 
-/** `bad`: evidence against the version; `warn`: missing evidence or approval; `none`: not checked, or nothing to check. */
+/**
+ * `bad`: there is evidence against the version. `warn`: evidence or approval is missing. `none`: the section was not
+ * checked, or contains nothing to check.
+ */
 interface SectionVerdict {
   level: 'good' | 'warn' | 'bad' | 'none';
   text: string;
@@ -167,7 +178,9 @@ interface SectionVerdict {
 
 const NONE = '–';
 
-/** The sections in page order. Empty sections are included, because an auditor must see missing information. */
+/**
+ * The sections in page order. Empty sections are included, because an auditor must see which information is missing.
+ */
 export function auditSections(audit: Audit): AuditSection[] {
   const { training, signature, baseline, interpretation, policy, from } = audit;
   const section = (title: string, facts: [string, string][], lines: readonly string[] = []) => ({
@@ -293,7 +306,7 @@ function journalVerdict(entries: number, verified: readonly (boolean | null)[]):
   return verdict('none', 'Signatures of changes were not checked, or are missing.');
 }
 
-/** The verdict on the version: the worst of its sections. */
+/** The verdict on the version, which is the worst verdict of its sections. */
 export function auditVerdict(sections: readonly AuditSection[]): {
   level: SectionVerdict['level'];
   headline: string;
@@ -310,7 +323,7 @@ export function auditVerdict(sections: readonly AuditSection[]): {
 
 const orNone = (lines: readonly string[]): readonly string[] => (lines.length === 0 ? ['None.'] : lines);
 
-/** Shown for packages without a report card, which have no recorded findings. */
+/** Shown if a package has no report card, because its findings are then unknown. */
 const UNKNOWN = 'The package has no report card.';
 
 function wordsOf({ checked, findings }: Audit, level: Finding['level']): readonly string[] {

@@ -10,8 +10,9 @@ const BINS = 10;
 const MAX_CATEGORIES = 100;
 
 /**
- * Numbers: edges are deciles of the sample (n edges and n + 1 counts; the first and last bins are open); missing values
- * are counted separately. Categories and booleans: counts of the whole table.
+ * Computes the baseline. For a number column, the edges are deciles of the sample: n edges and n + 1 counts, and the
+ * first and the last bin are open. Missing values are counted separately. For categories and booleans, values are
+ * counted in the whole table.
  */
 export function computeBaseline(
   table: TrainingTable,
@@ -45,7 +46,10 @@ export function computeBaseline(
   return { rows: table.rows, columns, score: histogram(scores) };
 }
 
-/** Distinct deciles as edges, and the number of values between them (value < edge goes left). */
+/**
+ * The distinct deciles as edges, and the number of values between them. A value below an edge is in the bin to the left
+ * of the edge.
+ */
 export function histogram(values: readonly number[]): { edges: number[]; counts: number[] } {
   const sorted = values.filter(Number.isFinite).sort((a, b) => a - b);
   const edges: number[] = [];

@@ -1,16 +1,19 @@
-// Reads from the file of a training library what `--encoding` states for other models: the order of columns, codes, missing values.
+// Reads the encoding (order of columns, codes, missing values) from the model file of a training library.
+// For other models, `--encoding` must state it.
 import type { Booster, CategoryList } from '../inference/boosters/booster.ts';
 import { catBoostHash } from '../inference/boosters/city-hash.ts';
 import { type EncodingFile, NO_ENCODING } from './encoding-file.ts';
 import { type Findings, plural, refusal } from './report-card.ts';
 import { booleanWord, missingIn, type TrainingTable } from './training-table.ts';
 
-/** Exporters replace spaces and punctuation in names. */
+/** Normalizes a name, because exporters replace spaces and punctuation in names. */
 const simplified = (name: string): string => name.replace(/[^\p{L}\p{N}]+/gu, '_').toLowerCase();
 
 /**
- * The encoding of a booster: what the user states, completed from the file. A statement of the user always wins.
- * @throws SluiceError registration_refused: the table lacks columns of the model, or categories cannot be assigned
+ * The encoding of a booster: the statements of the user, completed from the model file. A statement of the user has
+ * priority.
+ * @throws SluiceError registration_refused if the table lacks columns of the model, or categories cannot be assigned to
+ * columns
  */
 export function boosterEncoding(
   booster: Booster,
@@ -50,7 +53,10 @@ export function boosterEncoding(
   return encoding;
 }
 
-/** The training column of each feature; null: the file has no names, so the columns are taken as for other models. */
+/**
+ * The training column of each feature; null: the file has no names, so the columns are assigned in the same way as for
+ * other models.
+ */
 function columnsOf(booster: Booster, table: TrainingTable, given: EncodingFile): string[] | null {
   const stated = given.order ?? Object.values(given.inputs ?? {})[0];
   if (stated) return stated.length === booster.features.length ? [...stated] : null;
@@ -81,11 +87,11 @@ interface Assigned {
   column: string;
 }
 
-/** The column of each list of categories. @throws SluiceError registration_refused: there are several possibilities */
+/** The column of each category list. @throws SluiceError registration_refused if there are several possibilities */
 function assigned(booster: Booster, columns: readonly string[], table: TrainingTable, given: EncodingFile): Assigned[] {
   const lists = booster.categories;
   if (lists.every((l) => l.feature !== null)) return lists.map((list) => ({ list, column: columns[list.feature!]! }));
-  // The lists follow the order of the columns, but the file does not say which columns these are.
+  // The lists have the order of their columns, but the file does not identify the columns.
   const fits = (list: CategoryList, at: number): boolean => {
     const profile = table.profiles.get(columns[at]!)!;
     const known = new Set(list.values);
@@ -96,7 +102,7 @@ function assigned(booster: Booster, columns: readonly string[], table: TrainingT
   const place = (chosen: readonly number[], from: number): void => {
     if (solutions.length > 1) return;
     if (chosen.length === lists.length) {
-      // Each column that the model splits by categories has a list.
+      // A solution must give a list to each column that the model splits by categories.
       if (booster.features.every((f, i) => !f.categorical || chosen.includes(i))) solutions.push([...chosen]);
       return;
     }
@@ -121,7 +127,7 @@ const booleanIn = (known: ReadonlySet<string>, text: string): boolean => {
 const codesOfTexts = (values: readonly string[]): Record<string, number> =>
   Object.fromEntries(values.map((v, i) => [v, i]));
 
-/** Code of categories that no tree tests. */
+/** The code of categories that no tree tests. */
 const UNTESTED = -1;
 
 /** CatBoost identifies categories by a hash of the text that Python passed to it. */
@@ -147,7 +153,7 @@ function hashedCodes({ codeOfHash }: CategoryList, column: string, table: Traini
   );
 }
 
-/** What the library does with a category that training did not have. */
+/** The rule for unseen categories: the same as in the library. */
 function unseenRule({ library }: Booster, column: string, findings: Findings): number | 'missing' | 'error' {
   if (library === 'CatBoost') return UNTESTED;
   if (library === 'LightGBM') return 'missing';
@@ -155,7 +161,7 @@ function unseenRule({ library }: Booster, column: string, findings: Findings): n
   return 'error';
 }
 
-/** Texts that Python code commonly passes to CatBoost for a missing category. */
+/** Texts that Python code often passes to CatBoost for a missing category. */
 const WORDS_FOR_MISSING = ['nan', 'NaN', 'None', '', 'NA', 'missing', 'unknown', '<NA>', 'null'];
 
 function missingRule(

@@ -1,4 +1,4 @@
-// Classes of a model: assigns cells of the outcome column to classes, and determines the positive class, whose probability is served.
+// The classes of a model: assigns cells of the outcome column to classes, and determines the positive class, whose probability is served.
 import type { ClassLabel } from '../inference/onnx/servable.ts';
 import type { Manifest } from '../model/package/manifest.ts';
 import type { Draft } from './draft.ts';
@@ -6,26 +6,29 @@ import { fitLosses, type PairedGain, type Predictions, pairedGain } from './fit-
 import { refusal } from './report-card.ts';
 import { booleanWord } from './training-table.ts';
 
-/** Whether a cell of the outcome column represents this class: the same text, the same number, or a boolean word for 1 or 0. */
+/**
+ * Whether a cell of the outcome column means this class: it has the same text, the same number, or is a boolean word
+ * for 1 or 0.
+ */
 export function meansClass(cell: string, label: string): boolean {
   if (cell === label) return true;
   const word = booleanWord(cell);
   return word === undefined ? cell !== '' && Number(cell) === Number(label) : String(Number(word)) === label;
 }
 
-/** Share of rows with an unknown class above which the labels do not belong to the model. */
+/** Fraction of rows with an unknown class above which the labels do not belong to the model. */
 const FOREIGN_SHARE = 0.02;
 /** Maximum number of labels for which all assignments to classes are compared. */
 const MOST_LABELS = 6;
 
 interface OutcomeLabels {
-  /** Cell → index of its class. */
+  /** The index of the class by cell. */
   readonly classOf: ReadonlyMap<string, number>;
-  /** Share of rows whose cell is not a class. */
+  /** Fraction of rows whose cell is not a class. */
   readonly foreign: number;
 }
 
-/** Assigns cells to the labels of the model. Both −1 and 0 represent the class opposite to 1. */
+/** Assigns cells to the labels of the model. Both −1 and 0 mean the class opposite to 1. */
 export function outcomeLabels({ classes = [] }: Manifest, cells: readonly string[]): OutcomeLabels {
   const labels = classes.map(String);
   const classOf = new Map<string, number>();
@@ -43,13 +46,13 @@ export const areForeign = ({ foreign }: OutcomeLabels): boolean => foreign > FOR
 
 interface LabelAssignment {
   readonly classOf: ReadonlyMap<string, number>;
-  /** Advantage over the second-best assignment. */
+  /** The advantage of this assignment over the second-best assignment. */
   readonly lead: PairedGain;
 }
 
 /**
- * The assignment of cell values to classes that fits the scores best. null: the numbers of values and classes differ,
- * or there are too many.
+ * The assignment of cell values to classes that fits the scores best. null: there are not as many values as classes, or
+ * there are too many of them.
  */
 export function assignLabels(
   { classes = [], positive_class }: Manifest,
@@ -89,7 +92,8 @@ function permutations(n: number): number[][] {
   );
 }
 
-// If the names are not known words, the command requires the positive class as a flag.
+// Names of good and bad classes, which determine the positive class. If a class has another name, the user must name
+// the positive class with a flag.
 
 const GOOD = [
   'good', 'ok', 'true', 'yes', 'y', 'paid', 'repaid', 'approve', 'approved', 'accept', 'accepted', 'positive',
@@ -99,13 +103,16 @@ const BAD = [
   'bad', 'false', 'no', 'n', 'default', 'defaulted', 'reject', 'rejected', 'negative', 'not_ok', 'charged_off',
   'charged off', 'late', 'overdue', 'fraud',
 ]; // biome-ignore format: a list
-/** Names of outcome columns in which 1 represents the bad outcome. */
+/** Matches names of outcome columns in which 1 means the bad outcome. */
 const BAD_OUTCOME =
   /^(?:is)?(?:bad|defaults|defaulted|default|fraud|arrears|delinq[a-z]{0,12}|chargedoff|chargeoff|writeoff|npl|overdue|dpd\d{0,4})(?:flag|ind)?$/;
-/** Maximum number of words in such a name: is_charged_off_flag. */
+/** Maximum number of words in such a name, as in is_charged_off_flag. */
 const NAME_WORDS = 4;
 
-/** Whether the first of two classes is the one a lender wants to avoid, by its name or by the name of the outcome. */
+/**
+ * Whether the first of two classes is the class that a lender wants to avoid, according to its name or to the name of
+ * the outcome.
+ */
 function isBadClass(label: ClassLabel, other: ClassLabel | undefined, outcome: string | null): boolean {
   const [word, rest] = [label, other].map((c) => String(c).toLowerCase());
   if (BAD.includes(word!) || GOOD.includes(rest!)) return !GOOD.includes(word!);
@@ -121,7 +128,7 @@ function namesBadOutcome(column: string): boolean {
   return words.some((_, at) => from(at).some((name) => BAD_OUTCOME.test(name)));
 }
 
-/** The positive class. @throws SluiceError registration_refused */
+/** Determines the positive class. @throws SluiceError registration_refused */
 export function positiveOf(classes: readonly ClassLabel[], { options, outcome, findings }: Draft): ClassLabel {
   if (options.positiveClass !== undefined) {
     const found = classes.find((c) => String(c) === options.positiveClass);

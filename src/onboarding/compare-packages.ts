@@ -1,5 +1,4 @@
-// `model diff`: differences between two manifests, and between both models' scores of the applications in the background sample of the
-// first.
+// `model diff`: differences between two manifests, and between the scores of both models for a background sample.
 import { isDeepStrictEqual } from 'node:util';
 import { parse } from 'csv-parse/sync';
 import { SluiceError } from '../core/errors.ts';
@@ -16,23 +15,29 @@ import { type ModelPackage, readModelBytes, readPackageFile } from '../model/pac
 
 // Manifests are compared key by key; columns, inputs and decisions are matched by name.
 
-/** A value that differs; `null`: the package does not have it. */
+/** A value that differs; null: the package does not have the value. */
 export interface Difference {
-  /** Keys separated by dots: `columns.income.missing.as`. */
+  /** The path of the value, such as `columns.income.missing.as`. */
   readonly at: string;
   readonly from: string | null;
   readonly to: string | null;
 }
 
-/** Keys omitted from the differences: id and version differ anyway, and a changed baseline shows in drift. */
+/**
+ * Keys that are omitted from the differences: id and version always differ, and a changed baseline is visible in drift
+ * reports.
+ */
 const ELSEWHERE = new Set(['id', 'version', 'baseline']);
-/** Maximum number of characters shown of a value. */
+/** Maximum number of characters of a value that are shown. */
 const LONGEST = 60;
 
 type Json = unknown;
 type Entries = ReadonlyMap<string, Json>;
 
-/** Differences in the order of the second manifest; values only in the first are inserted at their original position. */
+/**
+ * The differences in the order of the second manifest, with differences that only concern the first manifest at the end
+ * of their section.
+ */
 export function manifestDifferences(from: Manifest, to: Manifest): Difference[] {
   const without = (m: Manifest) =>
     Object.fromEntries(
@@ -57,13 +62,13 @@ function walk(at: string, from: Json, to: Json, found: Difference[]): void {
   const under = (key: string): string => (at === '' ? key : `${at}.${key}`);
   for (const key of new Set([...b.keys(), ...a.keys()])) walk(under(key), a.get(key), b.get(key), found);
   const shared = (of: Entries, other: Entries) => [...of.keys()].filter((key) => other.has(key));
-  // The order of keys in a map is irrelevant.
+  // Only the order of lists is compared, because the order of keys in a map does not matter.
   if (Array.isArray(from) && !isDeepStrictEqual(shared(a, b), shared(b, a))) {
     found.push({ at: `${at} (order)`, from: shorten(shared(a, b).join(', ')), to: shorten(shared(b, a).join(', ')) });
   }
 }
 
-/** The entries of a map, or of a list whose elements have unique names; null: it is a single value. */
+/** The entries of a map, or of a list whose elements have unique names; null: the value has no entries. */
 function entriesOf(value: Json): Entries | null {
   if (typeof value !== 'object' || value === null) return null;
   if (!Array.isArray(value)) return new Map(Object.entries(value));
@@ -76,15 +81,18 @@ const textOf = (value: Json): string | null => (value === undefined ? null : sho
 
 const shorten = (text: string): string => (text.length > LONGEST ? `${text.slice(0, LONGEST - 1)}…` : text);
 
-/** Maximum number of applications scored by both models, and of those explained with a sampling method. */
+/**
+ * Maximum number of applications that both models score. `EXPLAINED_ROWS`: maximum number that are explained with a
+ * sampling method.
+ */
 const ROWS = 1000;
 const EXPLAINED_ROWS = 50;
-/** Models that need more evaluations per row than this are not explained here. */
+/** Maximum number of evaluations per row for a model to be explained here. */
 const MOST_QUESTIONS = 30_000;
 
 type Pair<T> = readonly [from: T, to: T];
 
-/** Mean absolute effect of a column; null: the model does not have the column, or its effects are in another space. */
+/** Mean absolute effect of a column; null: the model does not have the column, or effects in another space. */
 interface ColumnEffects {
   readonly column: string;
   readonly from: number | null;
@@ -96,13 +104,16 @@ interface ComparedScores {
   /** The package that contains the background sample. */
   readonly of: string;
   readonly rows: number;
-  /** Number of rows that only the first model rejects, and that only the second rejects. */
+  /** Number of rows that only the first model rejects, and number of rows that only the second model rejects. */
   readonly rejected: Pair<number>;
-  /** Difference of probabilities (of several classes: the largest), values or scores. null: the tasks are not comparable. */
+  /**
+   * Difference of probabilities, values or scores. For several classes, the largest difference of a class. null: the
+   * tasks are not comparable.
+   */
   readonly difference: { readonly mean: number; readonly largest: number } | null;
-  /** Number of rows by changed decision or most probable class: `approve → review`. */
+  /** Number of rows by change of their decision or most probable class, such as `approve → review`. */
   readonly moved: Readonly<Record<string, number>>;
-  /** Sorted by size, largest first. Empty: effects are in different spaces or unavailable. */
+  /** Mean effects, largest first. Empty: the effects of the models are in different spaces or unavailable. */
   readonly effects: readonly ColumnEffects[];
   readonly space: Space | null;
 }
@@ -113,7 +124,7 @@ interface PackageComparison {
   readonly packageSha256: Pair<string>;
   readonly sameModelFile: boolean;
   readonly differences: readonly Difference[];
-  /** null: no background sample is accepted by both models. */
+  /** null: no background sample contains the columns of both models and a row that both accept. */
   readonly scores: ComparedScores | null;
 }
 
@@ -134,7 +145,7 @@ interface Table {
   readonly rows: readonly string[][];
 }
 
-/** null: the package has no background sample. */
+/** The background sample of a package; null: it has none. */
 async function backgroundOf(model: ModelPackage): Promise<Table | null> {
   const name = model.manifest.explain?.background;
   if (name === undefined || !model.files.some((f) => f.name === name)) return null;
@@ -210,7 +221,7 @@ async function scoredBy(model: ModelPackage, table: Table): Promise<Scored> {
   }
 }
 
-/** The result for a row: a decision, or the most probable class. null: the model returns only a number. */
+/** The decision for a row, or its most probable class. null: the model returns only a number. */
 function said({ interpreter, scores }: Scored, r: number): string | null {
   if (interpreter.task === 'binary' && interpreter.hasDecisions) {
     return interpreter.decision(interpreter.probability(scores, r));
@@ -247,9 +258,12 @@ interface Explaining {
   all: EncodedRows;
 }
 
-/** Measured against the same applications, so that the effects of both models are comparable. */
+/**
+ * Mean effects of a model. They are measured against the same applications for both models, so that they are
+ * comparable.
+ */
 async function meanEffects({ bytes, manifest, evaluator, all }: Explaining): Promise<MeanEffects | null> {
-  // The method in the package may need files that are missing here, such as covers.
+  // The method in the package is ignored, because it may need files that are not available here, such as covers.
   const { method: _, ...explain } = manifest.explain ?? {};
   try {
     const options = { bytes, manifest: { ...manifest, explain }, evaluator, background: all, covers: null };

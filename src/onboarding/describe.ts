@@ -38,7 +38,7 @@ export function describeModel(model: ModelPackage, entry: ModelEntry | undefined
   };
 }
 
-/** JSON types that represent every value of the column without loss; a number loses the zeros of 0230. */
+/** The JSON types that represent every value of a column without loss. A number would lose the leading zero of 0230. */
 const acceptedTypes = ({ takesNumbers, takesBooleans }: ColumnReader): string[] => [
   'string',
   ...(takesNumbers ? ['number'] : []),

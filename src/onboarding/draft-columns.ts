@@ -1,4 +1,4 @@
-// Drafts the columns: which graph input each feeds, and how its values are read and encoded (kinds, texts, codes).
+// Drafts the columns: assigns them to graph inputs, and determines how their values are read and encoded (kinds, texts, codes).
 import { DEFAULT_FALSE, DEFAULT_TRUE } from '../inference/encode/column-reader.ts';
 import type { SessionInput } from '../inference/evaluate/session.ts';
 import { categoryKey, type KnownCategories, knownCategories } from '../inference/onnx/labels.ts';
@@ -17,11 +17,14 @@ import { draftMissing } from './missing-values.ts';
 import { type Findings, plural, refusal } from './report-card.ts';
 import { booleanWord, type ColumnProfile, type TrainingTable, valuesIn } from './training-table.ts';
 
-// Assigns training columns to inputs of the graph.
+// The code below assigns training columns to inputs of the graph.
 
 const INPUT_TYPES = new Set(['float32', 'float64', 'int64', 'int32', 'bool', 'string']);
 
-/** The outcome column; null: none. @throws SluiceError registration_refused: the table lacks the named column */
+/**
+ * The outcome column; null: there is none.
+ * @throws SluiceError registration_refused if the table lacks the named column
+ */
 function outcomeOf({ options, table, findings }: Sources): string | null {
   if (options.outcome !== undefined) {
     if (table.header.includes(options.outcome)) return options.outcome;
@@ -35,7 +38,7 @@ function outcomeOf({ options, table, findings }: Sources): string | null {
   return 'ok';
 }
 
-/** Checks that the table has all columns named in the encoding file. @throws SluiceError registration_refused */
+/** Checks that the table has all columns that the encoding file names. @throws SluiceError registration_refused */
 function checkNames(encoding: EncodingFile, header: readonly string[]): void {
   for (const part of ['codes', 'missing', 'unseen', 'booleans'] as const) {
     const unknown = Object.keys(encoding[part]).filter((c) => c !== '*' && !header.includes(c));
@@ -52,16 +55,16 @@ interface Offer {
   readonly table: TrainingTable;
   readonly encoding: EncodingFile;
   readonly outcome: string | null;
-  /** All columns except outcome, index and ignored columns. */
+  /** All columns of the table except outcome, index and ignored columns. */
   readonly candidates: readonly string[];
-  /** true: the graph has a single input, which may be a matrix of all columns. */
+  /** Whether the graph has a single input, which may then be a matrix of all columns. */
   readonly sole: boolean;
   readonly findings: Findings;
 }
 
 /**
  * Assigns the columns of the training table to the inputs of the graph.
- * @throws SluiceError registration_refused: the assignment is ambiguous
+ * @throws SluiceError registration_refused if the assignment is ambiguous
  */
 function assignColumns(sources: Sources, outcome: string | null): InputSpec[] {
   const { options, table, probe, findings } = sources;
@@ -99,8 +102,8 @@ function checkedIgnore({ ignore = [] }: RegisterOptions, table: TrainingTable): 
 }
 
 /**
- * The columns of an input: those named in the encoding file, else all columns for a single matrix, else the column with
- * the input's name.
+ * Chooses the columns of an input: the columns that the encoding file names for it, else all columns if the input is
+ * the only matrix, else the column with the name of the input.
  */
 function assignInput(input: SessionInput, offer: Offer): InputSpec {
   const { encoding, candidates } = offer;
@@ -138,7 +141,7 @@ function checkMatrix(input: SessionInput, columns: readonly string[], offer: Off
   );
 }
 
-/** Advice for a table whose number of columns differs from the matrix. */
+/** Advice if the number of columns in the table differs from the width of the matrix. */
 function mismatch(columns: readonly string[], width: number, { table, encoding, outcome }: Offer): string {
   if (columns.every((c) => /^[+-]?(\d+(\.\d*)?|\.\d+)?$|^(true|false)$/i.test(c)))
     return 'the first line looks like data, but must contain the column names';
@@ -152,20 +155,21 @@ function mismatch(columns: readonly string[], width: number, { table, encoding, 
   return `${nameOutcome}exclude unused columns with --ignore${hint}, or list the used columns in order in --encoding`;
 }
 
-/** Whether the column is the index that pandas' to_csv writes. */
+/** Whether the column is the row index that to_csv of pandas writes. */
 function isIndex(name: string, table: TrainingTable): boolean {
   const p = table.profiles.get(name);
   return p !== undefined && /^$|^Unnamed: 0$/.test(name) && p.wholeNumbers === table.rows;
 }
 
-/** Exporters replace other characters than letters and digits in input names. */
+/** Normalizes a name, because exporters replace all characters except letters and digits in input names. */
 const simplified = (name: string): string => name.replace(/[^A-Za-z0-9]+/g, '_').toLowerCase();
 
-// Columns of texts: categories with codes, texts that the model reads directly, and booleans in any spelling.
+// The functions below draft columns of texts: categories with codes, texts that the model reads directly, and booleans
+// in any spelling.
 
 type Codes = Readonly<Record<string, number>>;
 
-/** Categories that are encoded as the numbers used in training. */
+/** Drafts a category column whose categories are encoded as the numbers that were used in training. */
 function draftCodes({ spec, profile }: DraftColumn, codes: Codes, { encoding, findings }: ColumnRules): void {
   spec.kind = 'category';
   spec.codes = { ...codes, ...respelled(codes, profile) };
@@ -216,7 +220,7 @@ function draftText(column: DraftColumn, { encoding, findings }: ColumnRules): vo
   } else spec.kind = 'text';
 }
 
-/** Drafts a boolean column: accepts the usual spellings and those of the table. */
+/** Drafts a boolean column: it accepts the usual spellings and the spellings in the table. */
 function draftBoolean({ spec, profile }: DraftColumn): void {
   const seen = [...(profile.distinct?.keys() ?? [])];
   spec.kind = 'boolean';
@@ -224,7 +228,7 @@ function draftBoolean({ spec, profile }: DraftColumn): void {
   spec.false_values = [...new Set([...DEFAULT_FALSE, ...seen.filter((v) => booleanWord(v) === false)])];
 }
 
-/** The codes of false and true; null: the codes do not belong to a boolean. */
+/** The codes of false and true; null: the codes are not codes of a boolean. */
 function flagCodes(codes: Codes): [number, number] | null {
   const of = (b: boolean) => Object.entries(codes).filter(([k]) => booleanWord(k) === b);
   const [no, yes] = [of(false), of(true)];
@@ -232,7 +236,10 @@ function flagCodes(codes: Codes): [number, number] | null {
   return [no[0]![1], yes[0]![1]];
 }
 
-/** The model's spelling of a boolean, else the spelling in the table. They can differ: pandas writes True where the CSV has true. */
+/**
+ * The spelling of a boolean in the model, else its spelling in the table. They can differ: pandas reads true in a CSV
+ * file and passes True to the model.
+ */
 const spelling = ({ known, profile }: DraftColumn, value: boolean): string | undefined =>
   known?.values.find((v) => booleanWord(v) === value) ??
   [...(profile.distinct?.keys() ?? [])].find((v) => booleanWord(v) === value);
@@ -249,8 +256,8 @@ function reportKnown(known: KnownCategories, { spec, profile }: DraftColumn, fin
 }
 
 /**
- * Codes for whole numbers that pandas spells as 10.0 in a column with gaps, here or in training. Leading zeros are part
- * of a category, so 230 is not 0230.
+ * Additional codes for integers that pandas spells as 10.0 in a column with missing values, either in this table or in
+ * training. Leading zeros are part of a category, so 230 and 0230 are different.
  */
 function respelled(codes: Codes, profile: ColumnProfile): Record<string, number> {
   const whole = (text: string): string => (/^-?\d+\.0$/.test(text) ? text.slice(0, -2) : text);
@@ -275,7 +282,10 @@ function checkCodes({ name, codes = {} }: ColumnSpec, profile: ColumnProfile, fi
 
 const DEFAULT_TOLERANCE = 1e-6;
 
-/** Assigns the columns to the inputs and drafts each. @throws SluiceError registration_refused: lists every problem */
+/**
+ * Assigns the columns to the inputs and drafts each column.
+ * @throws SluiceError registration_refused, which lists every problem
+ */
 export function draftColumns(sources: Sources): Draft {
   const { options, table, model, findings } = sources;
   const encoding = options.encoding ?? NO_ENCODING;
@@ -300,7 +310,7 @@ export function draftColumns(sources: Sources): Draft {
     }),
   );
   if (rules.problems.length > 0) throw refusal(rules.problems.join('\n'));
-  // XGBoost and CatBoost compare numbers as float32 themselves.
+  // Exactness is not reported for boosters, because the libraries themselves compare numbers as float32.
   if (model.format === 'onnx') reportExactness(columns, findings);
   columns.sort((a, b) => table.header.indexOf(a.spec.name) - table.header.indexOf(b.spec.name));
   return {
@@ -316,7 +326,7 @@ export function draftColumns(sources: Sources): Draft {
   };
 }
 
-/** Decides the kind of a column from its codes, else from the type of its input, else from the profile of its values. */
+/** Determines the kind of a column by its codes, else by the type of its input, else by the profile of its values. */
 function draftColumn(column: DraftColumn, rules: ColumnRules): void {
   const { spec, input, profile } = column;
   const { findings } = rules;
@@ -347,7 +357,7 @@ function draftColumn(column: DraftColumn, rules: ColumnRules): void {
 
 const isWhole = (input: InputSpec): boolean => input.type === 'int64' || input.type === 'int32';
 
-/** Drafts a numeric column. Values other than plain numbers are reported as a problem. */
+/** Drafts a number column. If it has values that are not plain numbers, adds a problem. */
 function draftNumber({ spec, input, profile }: DraftColumn, { findings, problems }: ColumnRules): void {
   const { name } = spec;
   const values = valuesIn(profile);
@@ -380,8 +390,8 @@ function draftNumber({ spec, input, profile }: DraftColumn, { findings, problems
 }
 
 /**
- * Texts that represent missing values: the empty text and such texts in the table, unless the codes or the model have
- * them as categories.
+ * The texts that mean a missing value: the empty text, and common texts for missing values that occur in the table. A
+ * text is omitted if the codes or the model have it as a category.
  */
 function missingWords({ profile, known }: DraftColumn, codes: Readonly<Record<string, number>> | undefined): string[] {
   const isCategory = (word: string): boolean =>
@@ -394,7 +404,7 @@ function reportMissingWords({ spec }: DraftColumn, findings: Findings): void {
   if (words.length > 0) findings.info(`${words.join(', ')} counts as missing besides the empty text.`, spec.name);
 }
 
-/** Warns about whole numbers that float32 cannot represent exactly, because the model may have been trained in float64. */
+/** Warns about integers that float32 cannot represent exactly, because the model may have been trained in float64. */
 function reportExactness(columns: readonly DraftColumn[], findings: Findings): void {
   const floats = columns.filter((c) => c.spec.kind === 'number' && c.input.type === 'float32');
   for (const { profile } of floats) {

@@ -1,4 +1,4 @@
-// The draft of a package: input and output of every registration step. Its types do not depend on any step.
+// The draft of a package, which every registration step reads and extends. These types do not depend on any step.
 import { boosterFormat } from '../inference/boosters/read-model.ts';
 import type { OnnxModel } from '../inference/onnx/graph.ts';
 import type { KnownCategories } from '../inference/onnx/labels.ts';
@@ -23,11 +23,11 @@ export interface RegisterOptions {
   task?: Manifest['task'];
   positiveClass?: string;
   output?: 'probability' | 'log_odds';
-  /** Name of the graph output with the scores. Default: detected. */
+  /** Name of the graph output with the scores. Default: it is detected. */
   scores?: string;
   /** Predictions of the training library, one row per row of the training table. */
   expected?: ExpectedTable;
-  /** The applications of the predictions, if they are not those of the training table. */
+  /** The applications to which the predictions belong, if they are not the rows of the training table. */
   expectedRows?: { header: readonly string[]; rows: readonly (readonly string[])[] };
   tolerance?: number;
   requireBatchInvariance?: boolean;
@@ -35,22 +35,22 @@ export interface RegisterOptions {
   background?: { file: string; header: readonly string[]; rows: readonly (readonly string[])[] };
   /** Number of background rows. Default: 100. */
   backgroundRows?: number;
-  /** Rejects a registration with warnings or open questions, for automated pipelines. */
+  /** Whether to reject a registration with warnings or open questions, for automated pipelines. */
   strict?: boolean;
-  /** Reason for registering a model that the training table contradicts. */
+  /** The reason for registering a model that the training table contradicts. */
   force?: string;
-  /** covers.json: number of training rows per tree node, for path-dependent effects. */
+  /** The file covers.json, which contains the number of training rows per tree node for path-dependent effects. */
   covers?: string;
   /** Decisions, scorecard and reason codes. */
   policy?: PolicyFile;
-  /** Duration of the speed measurement in ms. Default: 700. */
+  /** Duration of the speed measurement, ms. Default: 700. */
   benchMs?: number;
 }
 
 export interface Proposal {
   manifest: Manifest;
   report: Report;
-  /** File name → content, without model.yaml. */
+  /** The contents of the files by name, without model.yaml. */
   files: PackageFiles;
 }
 
@@ -65,24 +65,27 @@ export interface DraftColumn {
   readonly profile: ColumnProfile;
   /** The categories stored in the graph, if they can be read from it. */
   readonly known: KnownCategories | undefined;
-  /** Other encodings of missing values that the training code may have used; tried if predictions are available. */
+  /**
+   * Other encodings of missing values that the training code may have used. They are tried if predictions are
+   * available.
+   */
   choices: MissingChoice[];
-  /** Whether neither the user nor the graph determines the encoding of missing values. */
+  /** Whether the encoding of missing values is determined neither by the user nor by the graph. */
   open: boolean;
 }
 
-/** Rules for drafting all columns. Problems are collected and reported together. */
+/** The context for drafting columns. `problems` collects problems, which are reported together. */
 export interface ColumnRules {
   readonly encoding: EncodingFile;
   readonly findings: Findings;
   readonly problems: string[];
 }
 
-/** The part of the manifest that is known only after the graph has run. */
+/** The section of the manifest that is known only after the graph has run. */
 export type OutputPart = Pick<Manifest, 'task' | 'onnx'> &
   Partial<Pick<Manifest, 'classes' | 'positive_class' | 'output'>>;
 
-/** Predictions of the training library, and the rows they belong to. */
+/** The predictions of the training library, and the rows to which they belong. */
 export interface Expectation {
   readonly expected: Expected;
   readonly rows: readonly (readonly string[])[];
@@ -92,7 +95,7 @@ export interface Expectation {
   readonly fields: readonly number[];
 }
 
-/** The input of a registration. The code that opened the sources owns the probe. */
+/** The input of a registration. The code that opened the sources must close the probe. */
 export interface Sources {
   readonly options: RegisterOptions;
   readonly bytes: Uint8Array;
@@ -106,21 +109,21 @@ export interface Sources {
 export interface Draft extends Sources {
   readonly outcome: string | null;
   readonly inputs: InputSpec[];
-  /** In the order of the training table. Steps modify the specs in place. */
+  /** Columns in the order of the training table. Steps modify the specs in place. */
   readonly columns: readonly DraftColumn[];
   /** For each column, its field index in a row of the training table. */
   readonly fields: readonly number[];
-  /** Rows of the training table to score. */
+  /** The rows of the training table that are scored. */
   readonly sample: TrainingTable['sample'];
   /** Maximum accepted difference from the expected predictions. */
   readonly tolerance: number;
-  /** A placeholder until the graph has run. */
+  /** The outputs of the model; a placeholder until the graph has run. */
   outputs: OutputPart;
-  /** null: no predictions are available, or they have not been read yet. */
+  /** The expected predictions; null: there are none, or they were not read yet. */
   test: Expectation | null;
 }
 
-/** Number of rows scored for statistics, and maximum number of rows compared with predictions. */
+/** Maximum number of rows that are scored for statistics, and that are compared with predictions. */
 export const SCORED_ROWS = 5000;
 
 export const UNKNOWN_OUTPUTS: OutputPart = { task: 'regression', onnx: { file: 'model.onnx', sha256: '', value: '' } };
@@ -132,7 +135,7 @@ function modelFile(model: OnnxModel): string {
   return format === null ? 'model.onnx' : format === 'json' ? 'model.json' : 'model.ubj';
 }
 
-/** The manifest with all values known so far. */
+/** The manifest with all values that are known so far. */
 export function manifestOf(draft: Draft): Manifest {
   const { options, outcome, sha256 } = draft;
   const { task, onnx, ...classes } = draft.outputs;

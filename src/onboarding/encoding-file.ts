@@ -1,22 +1,25 @@
-// The `--encoding` file: how Python encoded the columns for the model, which neither the ONNX file nor the table shows.
+// The `--encoding` file: describes how Python encoded the columns for the model, which neither the ONNX file nor the table shows.
 import { readFile } from 'node:fs/promises';
 import { SluiceError } from '../core/errors.ts';
 
-/** How a missing value is encoded, or that it is rejected. */
+/** The encoding of a missing value; `error`: missing values are rejected. */
 export type MissingRule = number | string | boolean | 'nan' | 'error';
 type UnseenRule = number | string | 'missing' | 'error';
 
-/** The key '*' applies to every column that is not named. */
+/**
+ * The contents of the file. In `missing`, `unseen` and `booleans`, the key '*' applies to every column that is not
+ * named.
+ */
 export interface EncodingFile {
   /** Order of the columns in a single matrix input. */
   order?: readonly string[];
-  /** Input → its columns, if there are several matrices or names of inputs differ from those of columns. */
+  /** The columns of each input, if there are several matrices, or if inputs and columns have different names. */
   inputs?: Readonly<Record<string, readonly string[]>>;
-  /** Column → category → number. */
+  /** The number of each category, by column. */
   codes: Readonly<Record<string, Readonly<Record<string, number>>>>;
   missing: Readonly<Record<string, MissingRule>>;
   unseen: Readonly<Record<string, UnseenRule>>;
-  /** Column → values for false and true. */
+  /** The values for false and true, by column. */
   booleans: Readonly<Record<string, readonly [false_: number | string | boolean, true_: number | string | boolean]>>;
 }
 
@@ -27,8 +30,8 @@ const PARTS = ['order', 'inputs', 'codes', 'missing', 'unseen', 'booleans'];
 type Json = Record<string, unknown>;
 
 /**
- * Accepts `{order, inputs, codes, missing, unseen, booleans}`, only the code maps (`{column: {category: number}}`), or
- * a list of features (`{features: [{column, kind, codes, missing, unseen, true, false}]}`, `{inputs: [{name, column,
+ * Accepts `{order, inputs, codes, missing, unseen, booleans}`, or just the code maps (`{column: {category: number}}`),
+ * or a list of features (`{features: [{column, kind, codes, missing, unseen, true, false}]}`, `{inputs: [{name, column,
  * …}]}`).
  * @throws SluiceError usage
  */
@@ -65,7 +68,7 @@ export async function readEncoding(file: string): Promise<EncodingFile> {
   };
 }
 
-/** The rule for a column, else the rule for '*'. */
+/** The rule for a column, else the rule for '*'; undefined: there is none. */
 export function ruleFor<R>(rules: Readonly<Record<string, R>>, column: string): R | undefined {
   if (Object.hasOwn(rules, column)) return rules[column];
   return Object.hasOwn(rules, '*') ? rules['*'] : undefined;
@@ -113,7 +116,10 @@ function mapOf<R>(file: string, at: string, v: unknown, read: (v: unknown, at: s
 /** Keys that Python uses for a missing value in a map of categories. */
 const MISSING_KEYS = new Set(['', 'nan', 'NaN', 'None', 'null', '<NA>']);
 
-/** Reads code maps by column. The code of a missing value is moved to `missing`, unless the file has a rule there. */
+/**
+ * Reads the code maps. The code of a missing value is moved to `missing`, unless the file has a rule for missing values
+ * of the column.
+ */
 function codesOf(
   file: string,
   v: unknown,
@@ -128,7 +134,8 @@ function codesOf(
 }
 
 function codeMap(file: string, at: string, v: unknown): { codes: Record<string, number>; missingCode?: MissingRule } {
-  // A list has the codes 0, 1, 2, …. Numbers and booleans are spelled as pandas writes them; null has no code.
+  // The categories of a list have the codes 0, 1, 2, … in order; null has no code. Numbers and booleans are spelled as
+  // in pandas.
   if (Array.isArray(v)) {
     const spelled = v.map((x) => (typeof x === 'boolean' ? (x ? 'True' : 'False') : x));
     if (!spelled.every((x) => x === null || typeof x === 'string' || typeof x === 'number'))
@@ -155,7 +162,7 @@ function codeMap(file: string, at: string, v: unknown): { codes: Record<string, 
   return missingCode === undefined ? { codes } : { codes, missingCode };
 }
 
-/** Replaces NaN, which Python's json.dumps writes but JSON does not allow, by null. */
+/** Replaces NaN by null. json.dumps of Python writes NaN, but JSON does not allow it. */
 function withoutNaN(text: string): string {
   let inString = false;
   return text.replace(/\\.|"|\bNaN\b/gs, (token) => {

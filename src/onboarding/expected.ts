@@ -1,4 +1,5 @@
-// Reads predictions of the training library (a column of probabilities, one column per class, or values), and compares scores with them.
+// Reads the predictions of the training library, and compares scores with them.
+// Predictions are a column of probabilities, one column per class, or values.
 import { readFile } from 'node:fs/promises';
 import { parse } from 'csv-parse/sync';
 import { SluiceError } from '../core/errors.ts';
@@ -7,12 +8,12 @@ import { Interpreter } from '../inference/evaluate/prediction.ts';
 import type { Manifest } from '../model/package/manifest.ts';
 
 export interface Expected {
-  /** For each compared number, the column of the file. */
+  /** The columns of the file that are compared. */
   columns: readonly string[];
-  /** Row-major, rows × columns.length; NaN: the file has no value. */
+  /** The values, row by row, rows × columns.length. NaN: the file has no value. */
   values: Float64Array;
   rows: number;
-  /** For each column, the class index; -1: probability of the positive class, or the value. */
+  /** The class index of each column; -1: the column is the probability of the positive class, or the value. */
   classes: readonly number[];
 }
 
@@ -25,7 +26,10 @@ export interface ExpectedTable {
 const PROBABILITY = ['probability', 'proba', 'prob', 'p', 'y_proba', 'y_prob', 'predicted_probability', 'score', 'prediction', 'pred', 'y_pred', 'value', 'expected']; // biome-ignore format: a list
 const VALUE = ['value', 'prediction', 'pred', 'y_pred', 'score', 'expected', 'probability'];
 
-/** Reads the file; a first line with only numbers is not a header. @throws SluiceError input_not_found | usage */
+/**
+ * Reads the file. A first line that contains only numbers is not a header.
+ * @throws SluiceError input_not_found | usage
+ */
 export async function readExpected(file: string): Promise<ExpectedTable> {
   let text: string;
   try {
@@ -55,13 +59,13 @@ export function expectedIn(file: string, text: string): ExpectedTable {
   const headerless =
     rows[0]!.every((c) => c !== '' && Number.isFinite(Number(c))) && !rows[0]!.every((c) => /^\d+$/.test(c));
   const header = headerless ? rows[0]!.map((_, i) => `column ${i + 1}`) : rows[0]!;
-  // pandas' to_csv writes its index as a first column without a name.
+  // to_csv of pandas writes the row index as a first column without a name, which is removed.
   const body = headerless ? rows : rows.slice(1);
   const indexed = !headerless && header.length > 1 && header[0] === '' && body.every((r) => /^\d+$/.test(r[0] ?? ''));
   return indexed ? { file, header: header.slice(1), rows: body.map((r) => r.slice(1)) } : { file, header, rows: body };
 }
 
-/** Finds the columns with the predictions. @throws SluiceError usage, naming the expected columns */
+/** Finds the columns with the predictions. @throws SluiceError usage, which names the expected columns */
 export function expectedFor(table: ExpectedTable, manifest: Manifest): Expected {
   const { header } = table;
   const find = (names: readonly string[]) =>
@@ -110,19 +114,19 @@ const namesClass = (header: string, c: string): boolean =>
 const numeric = (table: ExpectedTable, column: number): boolean =>
   table.rows.slice(0, 100).every((r) => (r[column] ?? '') === '' || Number.isFinite(Number(r[column])));
 
-/** Result of comparing the scores of a model with the predictions of its training library. */
+/** The result of comparing the scores of a model with the predictions of its training library. */
 export interface Deviation {
   rows: number;
   /** Number of rows with a difference above the tolerance. */
   beyond: number;
   largest: number;
-  /** Row of the table with the largest difference, from 0. */
+  /** The row of the table with the largest difference, counted from 0. */
   worst: number;
-  /** Number of expected rows that Sluice rejects. */
+  /** Number of rows with a prediction that Sluice rejects. */
   rejected: number;
 }
 
-/** Scored rows, and the positions of their expected values. */
+/** The scored rows, and the positions of their expected values. */
 interface ComparedRows {
   readonly scores: Scores;
   readonly rejected: ReadonlyMap<number, unknown>;
@@ -152,7 +156,10 @@ export function deviationOf(
   return result;
 }
 
-/** Largest difference between scored row `i` and expected row `row`. NaN: a score is NaN; null: no value is expected. */
+/**
+ * Returns a function for the largest difference between scored row `i` and expected row `row`. NaN: a score is NaN.
+ * null: no value is expected.
+ */
 export function rowDifference(
   interpreter: Interpreter,
   scores: Scores,
@@ -169,7 +176,7 @@ export function rowDifference(
       const want = values[row * classes.length + j]!;
       if (Number.isNaN(want)) return null;
       const c = classes[j]!;
-      // Values can have any scale: above 1 the tolerance is relative, like the precision of float32.
+      // Values can have any scale. So for values above 1 the tolerance is relative, like the precision of float32.
       const d = Math.abs(scoreOf(i, c) - want) / (c < 0 && !binary ? Math.max(1, Math.abs(want)) : 1);
       if (!(d <= worst)) worst = d;
     }

@@ -1,4 +1,4 @@
-// Chooses the explanation method of a draft by trying to build it, and the background rows for effects.
+// Chooses the explanation method of a draft, by trying to build an explainer, and the background rows for effects.
 import path from 'node:path';
 import { SluiceError } from '../core/errors.ts';
 import { encodeRows } from '../inference/encode/encode-rows.ts';
@@ -12,7 +12,7 @@ import type { Draft } from './draft.ts';
 import { pickRows } from './package-files.ts';
 import { plural, type Report, refusal } from './report-card.ts';
 
-// The background is a sample of the training table, or rows supplied by the user.
+// Background rows are a sample of the training table, or rows that the user supplies.
 
 const BACKGROUND_ROWS = 100;
 
@@ -25,8 +25,8 @@ interface BackgroundRows {
 }
 
 /**
- * `valid`: rows of the training table that the encoding accepts.
- * @throws SluiceError registration_refused: the file lacks a column, or the encoding rejects all its rows
+ * Chooses the background rows. `valid`: rows of the training table that the encoding accepts.
+ * @throws SluiceError registration_refused if the file of the user lacks a column, or the encoding rejects all its rows
  */
 export function backgroundOf(draft: Draft, manifest: Manifest, valid: readonly (readonly string[])[]): BackgroundRows {
   const { background, backgroundRows = BACKGROUND_ROWS } = draft.options;
@@ -43,7 +43,7 @@ export function backgroundOf(draft: Draft, manifest: Manifest, valid: readonly (
   return { rows: pickRows(taken, backgroundRows), fields, of: name };
 }
 
-/** File names of the background sample and of the covers, as used in the manifest. */
+/** The names of the files with the background sample and with the covers, as in the manifest. */
 export const BACKGROUND_FILE = 'background.csv';
 export const COVERS_FILE = 'covers.json';
 
@@ -52,7 +52,7 @@ interface ChosenExplanation {
   readonly interpretation: NonNullable<Report['interpretation']>;
 }
 
-/** @throws SluiceError registration_refused | usage */
+/** Chooses the method. @throws SluiceError registration_refused | usage */
 export async function chooseExplanation(
   draft: Draft,
   manifest: Manifest,

@@ -1,7 +1,10 @@
-// Measures per row how well predictions fit outcomes, after fitting a line through them. Models trained on reweighted or resampled classes
-// thus compare like calibrated ones.
+// Measures per row how well predictions fit outcomes, after a calibration line was fitted.
+// So models that were trained on reweighted or resampled classes are comparable with calibrated models.
 
-/** Predictions that can be compared with outcomes, rows × width: probability of the positive class, of each class, or the value. */
+/**
+ * Predictions that are compared with outcomes, rows × width: the probability of the positive class, the probability of
+ * each class, or the value.
+ */
 export interface Predictions {
   readonly values: Float64Array;
   readonly width: number;
@@ -10,13 +13,16 @@ export interface Predictions {
 /** Probabilities are clipped to [CLIP, 1 - CLIP]. */
 const CLIP = 1e-6;
 const STEPS = 25;
-/** Prior that pulls the slope to 1 with the weight of one row, because perfectly separated classes have no best line. */
+/**
+ * Weight, in rows, of a prior that pulls the slope to 1. It is needed because perfectly separated classes have no best
+ * line.
+ */
 const PRIOR = 1;
 
 /**
- * Loss of every row: log loss (binary), sum of the log losses of each class against the others (multiclass), or squared
- * residual relative to the variance of the outcome (regression). The line of probabilities never falls, so inverted
- * probabilities count as uninformative.
+ * The loss of every row. binary: log loss. multiclass: sum over the classes of the log loss of the class against all
+ * other classes. regression: squared residual relative to the variance of the outcome. The calibration line of
+ * probabilities never decreases, so inverted probabilities are treated as uninformative.
  */
 export function fitLosses(
   task: 'binary' | 'multiclass' | 'regression',
@@ -34,11 +40,11 @@ export function fitLosses(
   return sums;
 }
 
-/** 1 where the outcome is class c of `width` classes; with width 1, the outcome itself. */
+/** 1 for each row whose outcome is class c of `width` classes. If `width` is 1, the outcome itself. */
 export const isOfClass = (width: number, truth: Float64Array, c: number): Float64Array =>
   width === 1 ? truth : truth.map((t) => Number(t === c));
 
-/** Mean loss of a constant prediction, which uses only the frequencies of the outcomes. */
+/** Mean loss of the best constant prediction, which depends only on the frequencies of the outcomes. */
 export function constantLoss(task: 'binary' | 'multiclass' | 'regression', truth: Float64Array): number {
   if (task === 'regression') return 1;
   const shares = [...Map.groupBy(truth, (t) => t).values()].map((rows) => rows.length / truth.length);
@@ -68,7 +74,7 @@ interface Line {
   readonly slope: number;
 }
 
-/** The line of a logistic regression of y on x, by Newton's method; level if it would fall. */
+/** The line of a logistic regression of y on x, computed by Newton's method. Its slope is 0 if it would be negative. */
 export function logisticLine(x: Float64Array, y: Float64Array): Line {
   const share = y.reduce((a, b) => a + b, 0) / y.length;
   const level: Line = { intercept: logOddsOf(share), slope: 0 };
@@ -129,7 +135,7 @@ function squaredLosses(x: Float64Array, y: Float64Array): Float64Array {
   return x.map((v, r) => ((y[r]! - my - slope * (v - mx)) ** 2 * n) / yy);
 }
 
-/** Row-wise difference between two losses. */
+/** The differences between two losses, row by row. */
 export interface PairedGain {
   readonly mean: number;
   /** The mean divided by its standard error; 0 if the losses are equal. */

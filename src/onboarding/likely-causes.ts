@@ -1,5 +1,5 @@
-// Why a model does not reproduce the predictions of the training library: evidence in the predictions, and common properties of the
-// affected rows.
+// Finds why a model does not reproduce the predictions of the training library.
+// Sources: evidence in the predictions, and common properties of the affected rows.
 import type { Scores } from '../inference/evaluate/evaluator.ts';
 import { Interpreter } from '../inference/evaluate/prediction.ts';
 import { looksIsotonic } from '../inference/onnx/labels.ts';
@@ -17,19 +17,25 @@ export const LINKS: readonly (readonly [words: string, undo: (v: number) => numb
   ['its log-odds (XGBoost reg:logistic is exported without the sigmoid)', (v) => 1 / (1 + Math.exp(-v))],
 ];
 
-// Common properties of the affected rows: a level of a column, or a swap of two columns that explains the difference.
+// The functions below find common properties of the affected rows: a level of a column, or a swap of two columns that
+// explains the differences.
 
-/** Minimum share of the differing rows that have the level, and minimum excess of the share of differing rows among rows with the level. */
+/**
+ * Minimum fraction of the differing rows that have the level. `MORE`: minimum excess of the fraction of differing rows
+ * among the rows with the level.
+ */
 const HOLDS = 0.8;
 const MORE = 0.3;
 /** Minimum number of differing rows with the level. */
 const FEWEST = 3;
-/** Number of rows used for trying swaps; differing rows come first. */
+/** Number of rows on which swaps are tried, starting with the differing rows. */
 const TRIED_ROWS = 400;
-/** Maximum remaining difference for a swap to count as an explanation. */
+/** Maximum remaining difference, relative to the original one, for a swap to be an explanation. */
 const EXPLAINED = 0.1;
 
-/** The level that the differing rows have in common; null: none. `wrong[i]`: whether row i of the test differs. */
+/**
+ * The level that the differing rows have in common; null: there is none. `wrong[i]`: whether row i of the test differs.
+ */
 export function sharedLevel(
   { columns }: Draft,
   { rows, fields }: Expectation,
@@ -56,7 +62,7 @@ export function sharedLevel(
   return `most differing rows have ${best.words}: ${percent(best.inside / best.of)} of the rows with this value differ, but only ${percent(best.outside)} of the others`;
 }
 
-/** Names a category only if the package contains it too. */
+/** Describes a level. A category is named only if the package contains it too. */
 function levelWords({ spec, known }: DraftColumn, level: string): string {
   if (level === 'missing') return `a missing ${spec.name}`;
   if (spec.kind === 'number') return `${spec.name} in ${level}, from the lowest numbers up`;
@@ -64,7 +70,7 @@ function levelWords({ spec, known }: DraftColumn, level: string): string {
   return named ? `${spec.name} = ${level}` : `one value of ${spec.name}`;
 }
 
-/** The swap that reproduces the predictions; null: none. @throws SluiceError model_failed */
+/** The swap that reproduces the predictions; null: there is none. @throws SluiceError model_failed */
 export async function reproducingSwap(
   draft: Draft,
   manifest: Manifest,
@@ -111,7 +117,7 @@ function misfit(
 
 type Tested = Pick<Expectation, 'expected' | 'rowOf'> & { readonly scores: Scores };
 
-/** Probable causes in order of relevance. `known`: findings about the differing rows; they come first. */
+/** The probable causes in order of relevance. `known`: findings about the differing rows, which come first. */
 export function likelyCauses(
   { model, columns }: Draft,
   manifest: Manifest,
@@ -138,7 +144,10 @@ export function likelyCauses(
   return `Likely causes:\n${causes.map((c) => `  - ${c}`).join('\n')}\nA larger --tolerance accepts the difference and records it.`;
 }
 
-/** Causes visible in the predictions: another class, labels instead of probabilities, a missing link function, rounding. */
+/**
+ * Causes that are visible in the predictions: another class, labels instead of probabilities, a missing link function,
+ * or rounding.
+ */
 function tellingPredictions(manifest: Manifest, { expected, rowOf, scores }: Tested): string[] {
   if (expected.classes.length !== 1 || expected.classes[0] !== -1) return [];
   const want = rowOf.map((r) => expected.values[r]!);

@@ -1,5 +1,5 @@
-// Chooses the encoding of missing values: from the encoding file, else from the graph, else a default. Predictions, if available, decide
-// among several encodings.
+// Chooses the encoding of missing values: from the encoding file, else from the graph, else a default.
+// Predictions, if available, decide among several encodings.
 
 import { encodeRows } from '../inference/encode/encode-rows.ts';
 import { Interpreter } from '../inference/evaluate/prediction.ts';
@@ -17,7 +17,7 @@ import { rowDifference } from './expected.ts';
 import { type Findings, plural } from './report-card.ts';
 import { booleanWord, MISSING_WORDS, missingIn } from './training-table.ts';
 
-/** Numbers that training code commonly uses for missing values. */
+/** Encodings of missing values that training code often uses for numbers. */
 const NUMBERS: readonly MissingChoice[] = [
   { as: 'nan' },
   ...[0, -1, -999, -9999, 1].map((value): MissingChoice => ({ as: 'value', value })),
@@ -31,7 +31,7 @@ export function draftMissing(column: DraftColumn, { encoding, findings, problems
   else draftMissingNumber(column);
 }
 
-/** Changes the encoding of missing values, and keeps the texts that represent them. */
+/** Changes the encoding of missing values, and keeps the texts that mean a missing value. */
 function setMissing({ spec }: DraftColumn, { values: _, ...choice }: MissingChoice): void {
   spec.missing = { values: spec.missing!.values!, ...choice };
 }
@@ -49,7 +49,7 @@ function applyRule(column: DraftColumn, rule: MissingRule, problems: string[]): 
   if (rule === 'error') setMissing(column, { as: 'error' });
   else if (rule === 'nan' && column.input.type !== 'string') setMissing(column, { as: 'nan' });
   else if (codes && typeof rule === 'string') {
-    // A missing value is replaced by a category, so the model receives the code of the category.
+    // A missing value is replaced by a category, so the model gets the code of this category.
     if (Object.hasOwn(codes, rule)) setMissing(column, { as: 'value', value: codes[rule]! });
     else problems.push(`column ${name}: --encoding says missing becomes ${rule}, which has no code`);
   } else setMissing(column, { as: 'value', value: rule });
@@ -67,8 +67,8 @@ function draftMissingText(column: DraftColumn, findings: Findings): void {
   const other = spare.filter((v) => booleanWord(v) === undefined);
   const words = [...new Set([...shown, ...(gaps ? other : []), ...WORDS])];
   column.choices = words.map((value) => ({ as: 'value', value }));
-  // An encoder that fails on unknown categories must have received a known one for missing values: the only category that does not occur in
-  // the rows.
+  // If an encoder fails on unknown categories, training must have passed it a known category for missing values. If
+  // exactly one category does not occur in the rows, it is this category.
   const telling = gaps && other.length === 1;
   if (known?.unseen === 'error' && shown.length === 0 && !telling) {
     setMissing(column, { as: 'error' });
@@ -94,9 +94,12 @@ function draftMissingNumber(column: DraftColumn): void {
   setMissing(column, floats ? { as: 'nan' } : { as: 'error' });
 }
 
-/** Number of passes over the columns. Columns influence each other, so a second pass uses the choices of the first. */
+/**
+ * Number of passes over the columns. Columns influence each other, so the second pass uses the choices of the first
+ * pass.
+ */
 const PASSES = 2;
-/** Number of rows with a missing value used for comparing choices. */
+/** Maximum number of rows with a missing value on which choices are compared. */
 const TRIED_ROWS = 300;
 
 /** A column with missing values in the tested rows and several possible encodings. */
@@ -108,7 +111,10 @@ interface Undecided {
   readonly choices: readonly MissingChoice[];
 }
 
-/** Tries the encodings column by column, and applies those that reproduce the predictions. Other columns stay unchanged. */
+/**
+ * Tries the encodings column by column, and applies an encoding if it reproduces the predictions. All other columns
+ * stay unchanged.
+ */
 export async function resolveMissing(draft: Draft): Promise<void> {
   const { test } = draft;
   if (!test) return;
@@ -169,7 +175,10 @@ async function takeBest(
   setMissing(column, best.choice);
 }
 
-/** Difference between the draft and the predictions of some rows: sum of the differences above the tolerance, each limited to 1. */
+/**
+ * Difference between the scores of the draft and the predictions for some rows: the sum of the differences above the
+ * tolerance, each limited to 1.
+ */
 async function misfit(draft: Draft, test: Expectation, rows: readonly number[]): Promise<number> {
   const manifest = manifestOf(draft);
   const encoded = encodeRows(
@@ -188,7 +197,7 @@ async function misfit(draft: Draft, test: Expectation, rows: readonly number[]):
   return sum;
 }
 
-/** Values that imputers use: median and mean of number columns, the most frequent text of other columns. */
+/** Values that imputers use: median and mean of a number column, and the most frequent text of any other column. */
 function typical({ spec, input, profile }: DraftColumn, test: Expectation, field: number): MissingChoice[] {
   const words = new Set(spec.missing!.values);
   if (input.type === 'bool') return [];

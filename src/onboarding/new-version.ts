@@ -15,7 +15,7 @@ import { assertPolicyFits, type PolicyFile } from './policy-file.ts';
 import { Findings, type Report, reportMarkdown, selfTestText } from './report-card.ts';
 import { UNMAPPED, verifyPackage, warnUnmapped } from './verify.ts';
 
-/** Files that are rewritten, not copied. */
+/** Files that are written again instead of copied. */
 const OWN: readonly string[] = ['model.yaml', 'report.json', 'report.md', LOCK, SIGNATURE];
 
 interface NewVersion {
@@ -27,7 +27,8 @@ interface NewVersion {
 /**
  * Writes the package of a version into an empty folder. Copies the files of `from`, replaces the policy in model.yaml,
  * adds the origin to the report card, and writes the lock.
- * @throws SluiceError usage: the policy does not fit | self_test_failed | model_invalid | model_hash_mismatch
+ * @throws SluiceError usage (the policy does not fit the model) | self_test_failed | model_invalid |
+ * model_hash_mismatch
  */
 export async function writeNewVersion(
   folder: string,
@@ -60,7 +61,7 @@ function withPolicy(manifest: Manifest, { policy }: PolicyFile, version: string)
   return { ...(Object.fromEntries(kept) as Manifest), version: number, ...policy };
 }
 
-/** Keeps the findings about the model, except those about its previous reason codes. */
+/** The report card. It keeps the earlier findings, except findings about the previous reason codes. */
 function reportOf(before: Partial<Report> | null, checked: Report, manifest: Manifest): Report {
   if (!before?.findings) return checked;
   const findings = new Findings();

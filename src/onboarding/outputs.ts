@@ -1,4 +1,4 @@
-// Determines the outputs of a graph from its first run: which output contains the scores, and which classes exist.
+// Determines the outputs of a graph from its first run: which output contains the scores, and which classes the model has.
 import { SluiceError } from '../core/errors.ts';
 import { type Booster, boosterOf, boosterOutput } from '../inference/boosters/booster.ts';
 import { encodeRows } from '../inference/encode/encode-rows.ts';
@@ -21,14 +21,20 @@ interface TrialAnswers {
 /** Evidence from the graph, its outputs and the outcome column. */
 interface Evidence {
   readonly zipped: ReadonlySet<string>;
-  /** Float outputs: all, and those that may contain the scores (the one named by the user, else all). */
+  /**
+   * All outputs with float values. `floats`: the outputs that may contain the scores: the output that the user names,
+   * else all.
+   */
   readonly allFloats: readonly string[];
   readonly floats: readonly string[];
   /** Outputs with one label per row. */
   readonly labels: readonly string[];
-  /** Classes named in the graph. */
+  /** The classes that the graph names; null: it names none. */
   readonly classes: readonly ClassLabel[] | null;
-  /** Values of the outcome column. `two`: these values as classes, if there are two and the graph names none. */
+  /**
+   * The values of the outcome column. `two`: these values as classes, if there are exactly two and the graph names no
+   * classes.
+   */
   readonly outcomes: readonly string[];
   readonly two: readonly ClassLabel[] | null;
   readonly tensorOf: (output: string) => OutputTensor;
@@ -37,18 +43,21 @@ interface Evidence {
 
 /** The outputs that can be class probabilities. */
 interface Candidates {
-  /** An output with one column per class. */
+  /** The output with one column per class, if there is one. */
   readonly wide: string | undefined;
-  /** One output per class. */
+  /** Whether there is one output per class. */
   readonly oneEach: boolean;
-  /** A single score in 0…1 for an outcome with two values: the probability of one of them, as exported from neural networks. */
+  /**
+   * The output with a single score from 0 to 1 for an outcome with two values. As in exports of neural networks, the
+   * score is the probability of one of these values.
+   */
   readonly lone: string | undefined;
 }
 
 /** The output with the label, if there is one. */
 type LabelPart = Pick<OutputPart['onnx'], 'label'>;
 
-/** `manifestOf` sets the hash. */
+/** A placeholder: `manifestOf` sets the hash. */
 const FILE = { file: 'model.onnx', sha256: '' };
 
 /**
@@ -75,7 +84,7 @@ function describeOutputs(draft: Draft, result: TrialAnswers): OutputPart {
   return classifier ? describeClasses(draft, evidence, candidates, label) : describeValue(draft, evidence, label);
 }
 
-/** The objective of a training library states what its predictions are. */
+/** Describes the output of a booster, whose objective determines the task. */
 function describeBooster(draft: Draft, booster: Booster): OutputPart {
   const { options, table, outcome, findings } = draft;
   const { task, objective, targets } = booster;
@@ -149,7 +158,7 @@ function candidatesOf({ floats, classes, two, zipped, tensorOf, widthOf }: Evide
   return { wide, oneEach, lone };
 }
 
-/** The model returns a value: a regression, or a score without a known scale. */
+/** Describes a model that returns a value: a regression, or a score without a known scale. */
 function describeValue({ options, outcome, findings }: Draft, evidence: Evidence, label: LabelPart): OutputPart {
   const { labels, two, tensorOf, widthOf } = evidence;
   const value = evidence.floats[0]!;
@@ -170,7 +179,7 @@ function describeValue({ options, outcome, findings }: Draft, evidence: Evidence
   return { task, onnx: { ...FILE, ...label, value }, output: { kind: 'value' } };
 }
 
-/** The model returns class probabilities, or log-odds if the user declares them. */
+/** Describes a model that returns class probabilities, or log-odds if the user declares this. */
 function describeClasses(draft: Draft, evidence: Evidence, candidates: Candidates, label: LabelPart): OutputPart {
   const { options, findings } = draft;
   const { wide, oneEach, lone } = candidates;
@@ -196,7 +205,10 @@ function describeClasses(draft: Draft, evidence: Evidence, candidates: Candidate
   return served;
 }
 
-/** The classes in score order: those of the graph, else those of the outcome column, else 0 and 1 for a binary task. */
+/**
+ * The classes in the order of their scores: the classes in the graph, else the values of the outcome column, else 0 and
+ * 1 for a binary task.
+ */
 function namedClasses(
   { options, outcome, findings }: Draft,
   { classes, outcomes, allFloats, widthOf }: Evidence,
@@ -231,7 +243,7 @@ function fromOutcomes(outcomes: readonly string[], width: number): ClassLabel[] 
 const isShare = ({ data }: OutputTensor): boolean =>
   (data as Float32Array).every((v: number) => Number.isNaN(v) || (v >= 0 && v <= 1));
 
-/** Upper bound of plausible log-odds; scorecard points exceed it. */
+/** Upper bound of plausible log-odds. The points of a scorecard exceed it. */
 const LARGEST_LOGIT = 30;
 const isLogit = ({ data }: OutputTensor): boolean =>
   (data as Float32Array).every((v: number) => Number.isNaN(v) || Math.abs(v) < LARGEST_LOGIT);
@@ -245,13 +257,13 @@ function addsToOne({ data }: OutputTensor, width: number): boolean {
   return isShare({ data, dims: [] });
 }
 
-// The first run also shows how the graph handles a missing value.
+// The code below runs the graph for the first time, which also shows how the graph handles a missing value.
 
 const FIRST_ROWS = 32;
 
 /**
- * Runs the graph on a few rows and describes its outputs in the draft. Columns whose missing values cannot be encoded
- * yet use their first choice.
+ * Runs the graph on a few rows and describes its outputs in the draft. If the encoding of a column's missing values is
+ * not determined yet, its first choice is used.
  * @throws SluiceError registration_refused
  */
 export async function learnOutputs(draft: Draft): Promise<void> {
@@ -283,7 +295,7 @@ export async function learnOutputs(draft: Draft): Promise<void> {
   draft.outputs = describeOutputs(draft, { tensors: new Map(names.map((o, i) => [o, tensors![i]!])), rows: n });
 }
 
-/** Known causes for a graph that loads but does not run. */
+/** Describes known causes for the failure of a graph that can be loaded but not run. */
 function failureCauses(message: string): string {
   if (/feature|Gemm|MatMul|dimension|shape|TreeEnsemble/i.test(message)) {
     return 'A step returns another number of features than the next step accepts: the exporter omitted a part of the pipeline (skl2onnx does so with SimpleImputer(add_indicator=True)). Check that onnxruntime runs the file in Python, and export that step differently, such as with a separate column for "was missing".';
@@ -292,8 +304,8 @@ function failureCauses(message: string): string {
 }
 
 /**
- * Passes a missing value in each column that encodes it as NaN. If the model returns NaN, it does not support the
- * value, and such applications are rejected.
+ * Runs the graph with a missing value in each column that encodes missing values as NaN. If the model returns NaN, it
+ * does not support missing values in this column, and such applications are rejected.
  */
 export async function checkNaN(draft: Draft): Promise<void> {
   const { columns, fields, findings } = draft;

@@ -1,4 +1,4 @@
-// Files of a package: samples of rows, the folder of a proposed package, and its location in a registry.
+// The files of a package: draws samples of rows, writes the folder of a proposed package, and adds the package to a registry.
 import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
@@ -26,7 +26,7 @@ export function pickRows<R>(rows: readonly R[], n: number): R[] {
   return picked;
 }
 
-/** Rows as CSV with the columns of the manifest; `fields[i]` is the field index of column i. */
+/** Formats rows as CSV with the columns of the manifest. `fields[i]`: field index of column i. */
 export function toCsv(manifest: Manifest, rows: readonly (readonly string[])[], fields: readonly number[]): string {
   const lines = [manifest.columns.map((c) => c.name), ...rows.map((r) => fields.map((f) => r[f]!))];
   return lines.map((l) => `${csvLine(l)}\n`).join('');
@@ -36,7 +36,10 @@ export const csvLine = (cells: readonly string[]): string => cells.map(quoted).j
 
 const quoted = (cell: string): string => (/[",\r\n]/.test(cell) ? `"${cell.replaceAll('"', '""')}"` : cell);
 
-/** Writes model.yaml, the files of the proposal, the report card (Markdown and JSON) and the lock file for all of them. */
+/**
+ * Writes model.yaml, the files of the proposal, the report card (Markdown and JSON) and a lock file that covers all
+ * these files.
+ */
 export async function writePackage(folder: string, proposal: Proposal): Promise<void> {
   await mkdir(folder, { recursive: true });
   for (const [name, content] of proposal.files) await writeFile(path.join(folder, name), content);
@@ -52,7 +55,8 @@ export async function writePackage(folder: string, proposal: Proposal): Promise<
 }
 
 /**
- * Adds a proposal to a registry after loading it as a server would. `sign` creates its signature. Returns the version.
+ * Adds a proposal to a registry, after checking that the package can be loaded. `sign` creates the signature of the
+ * package. Returns the version.
  * @throws SluiceError version_exists | model_invalid
  */
 export async function addProposal(

@@ -1,4 +1,4 @@
-// The `--policy` file: decisions, scorecard and reason codes of a new version, in the form of model.yaml.
+// The `--policy` file: decisions, scorecard and reason codes of a new version, in the format of model.yaml.
 import { readFile } from 'node:fs/promises';
 import { readYaml } from '../config/yaml.ts';
 import { checkYaml } from '../config/yaml-document.ts';
@@ -10,14 +10,14 @@ import { type Manifest, type Policy, PolicySchema } from '../model/package/manif
 
 export interface PolicyFile {
   policy: Policy;
-  /** Turns the path of an error into a problem with its position. */
+  /** Creates a problem with a position in the file, given the path of the key. */
   problemAt: (path: readonly string[], message: string) => YamlProblem;
 }
 
 const refused = (problems: readonly YamlProblem[]): SluiceError =>
   new SluiceError('usage', problems.map(formatProblem).join('\n'));
 
-/** @throws SluiceError usage, listing every error as file:line:column */
+/** Reads and validates the file. @throws SluiceError usage, which lists every error as file:line:column */
 export async function readPolicy(file: string): Promise<PolicyFile> {
   const text = await readFile(file, 'utf8').catch((cause: unknown) => {
     throw new SluiceError('usage', `${file} cannot be read: ${fileFault(cause)}`, { cause });
@@ -30,8 +30,9 @@ export async function readPolicy(file: string): Promise<PolicyFile> {
 }
 
 /**
- * Checks what the schema cannot express: decisions need a probability, and reason codes need existing columns.
- * @throws SluiceError usage, listing every error as file:line:column
+ * Checks what the schema cannot express: the decisions require a binary model, and reason codes require existing
+ * columns.
+ * @throws SluiceError usage, which lists every error as file:line:column
  */
 export function assertPolicyFits({ policy, problemAt }: PolicyFile, { task, columns }: Manifest): void {
   const names = columns.map((c) => c.name);

@@ -1,9 +1,12 @@
-// Checks whether the training table and the rows of the predictions come from the same portfolio. Drift is measured against the table, but
-// the predictions were verified on the rows.
+// Checks whether the training table and the rows of the predictions come from the same portfolio.
+// Drift is measured against the table, but the predictions were verified on the rows.
 import type { Draft, DraftColumn } from './draft.ts';
 import { someNames } from './swaps.ts';
 
-/** Population stability index above which a column has changed, unless so few rows can produce it by chance. */
+/**
+ * A column has changed if its population stability index exceeds this plus `BY_CHANCE` times the index expected for two
+ * samples of the same portfolio.
+ */
 const MOVED = 0.25;
 const BY_CHANCE = 3;
 const FEWEST_ROWS = 100;
@@ -11,7 +14,7 @@ const PARTS = 10;
 /** Number of rows assumed for an empty bin. */
 const EMPTY = 0.5;
 
-/** Warns if the rows are not a sample of the table. */
+/** Warns if the rows of the predictions do not look like a sample of the table. */
 export function comparePortfolios({ columns, fields, sample, test, options, findings }: Draft): void {
   if (!test || test.rows.length < FEWEST_ROWS || sample.length < FEWEST_ROWS) return;
   const moved = columns.flatMap((column, i) => {
@@ -48,7 +51,9 @@ function stability(
   return { psi, chance: (bins.size - 1) * (1 / table.length + 1 / given.length) };
 }
 
-/** Returns the bin of a cell: missing, a category, or an interval between deciles of the table. */
+/**
+ * Returns a function that gives the bin of a cell: missing, a category, or an interval between deciles of the table.
+ */
 export function binning({ spec }: DraftColumn, table: readonly string[]): (cell: string) => string {
   const absent = new Set(spec.missing?.values ?? ['']);
   if (spec.kind !== 'number') return (cell) => (absent.has(cell) ? 'missing' : cell);

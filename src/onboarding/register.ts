@@ -29,9 +29,9 @@ import { askTrainingTable } from './training-check.ts';
 import { readTrainingTable } from './training-table.ts';
 import { describeOnnx, measureSpeed, UNMAPPED, warnUnmapped } from './verify.ts';
 
-// The file is checked before an evaluator loads it.
+// The code below checks the model file before an evaluator loads it.
 
-/** First bytes of files that are often mistaken for a model. */
+/** First bytes of files that are often given instead of a model file. */
 const NO_MODEL: readonly (readonly [string, string])[] = [
   ['version https://git-lfs', 'a Git LFS pointer (git lfs pull fetches the file itself)'],
   ['PK', 'a zip archive (PyTorch, Keras or skops?)'],
@@ -46,7 +46,7 @@ const NO_MODEL: readonly (readonly [string, string])[] = [
 ];
 
 /**
- * Opens and checks the inputs of a registration. The caller closes the probe.
+ * Opens and checks the inputs of a registration. The caller must close the probe.
  * @throws SluiceError input_not_found | model_invalid | registration_refused | training_data_invalid
  */
 async function openSources(options: RegisterOptions): Promise<Sources> {
@@ -83,27 +83,31 @@ function reportBooster({ library, version, objective, trees, notes }: Booster, f
   );
 }
 
-/** Upper bound of rounding differences; larger differences mean that the score of a row depends on its neighbours. */
+/**
+ * Upper bound of rounding differences. A larger difference means that the score of a row depends on other rows of its
+ * batch.
+ */
 const ROUNDING = 1e-4;
 
 /**
  * Builds a package in memory. Each step reads the draft, extends it and adds its findings:
  *
- *  1. Open the sources: check the graph, profile and sample the training table, open a probe with the model.
- *  2. Draft the columns: their inputs, kinds, codes and encoding of missing values.
- *  3. Run the graph once to determine the score output, the classes and the positive class.
- *  4. Pass missing values: a model that returns NaN does not support them.
- *  5. If the encoding of missing values is still open, choose the one that reproduces the predictions.
- *  6. Score the sample and compare the scores with the outcome.
- *  7. Self-test: reproduce the predictions of the training library.
- *  8. Training-data check: no other order, codes, missing values or classes may fit the outcome better.
- *  9. Batch invariance: the score of a row must not depend on its neighbours.
+ * 1. Open the sources: check the graph, profile and sample the training table, and open a probe with the model.
+ * 2. Draft the columns: their inputs, kinds, codes and encoding of missing values.
+ * 3. Run the graph once to determine the score output, the classes and the positive class.
+ * 4. Pass missing values. If the model returns NaN, it does not support missing values.
+ * 5. If several encodings of missing values are possible, choose the encoding that reproduces the predictions.
+ * 6. Score the sample and compare the scores with the outcome.
+ * 7. Self-test: reproduce the predictions of the training library.
+ * 8. Training-data check: another order, other codes, other missing values or other classes must not fit the outcome
+ *    better.
+ * 9. Batch invariance: the score of a row must not depend on other rows of its batch.
  * 10. Measure the speed and write the report card.
  * 11. Choose the method of interpretation and its background sample.
  * 12. Add the self-test and the baseline to the package.
  *
- * @throws SluiceError registration_refused listing every reason, registration_contradicted, model_invalid,
- *   training_data_invalid, self_test_failed
+ * @throws SluiceError registration_refused (which lists every reason), registration_contradicted, model_invalid,
+ * training_data_invalid, self_test_failed
  */
 export async function proposePackage(options: RegisterOptions): Promise<Proposal> {
   const sources = await openSources(options);
@@ -148,7 +152,7 @@ async function propose(sources: Sources): Promise<Proposal> {
   return { manifest, report, files };
 }
 
-/** Applies the policy. @throws SluiceError usage: it does not fit the model */
+/** Applies the policy to the manifest. @throws SluiceError usage if the policy does not fit the model */
 function applyPolicy({ options, findings }: Draft, manifest: Manifest): void {
   if (!options.policy) return;
   assertPolicyFits(options.policy, manifest);
@@ -156,7 +160,10 @@ function applyPolicy({ options, findings }: Draft, manifest: Manifest): void {
   warnUnmapped(manifest, findings);
 }
 
-/** @throws SluiceError registration_refused: the report has warnings; unnamed reasons are none */
+/**
+ * Rejects a registration with warnings. Warnings about reason codes without a text are ignored.
+ * @throws SluiceError registration_refused
+ */
 function assertNoWarnings({ findings }: Draft): void {
   const warnings = findings.list.filter((f) => f.level === 'warning' && !f.text.startsWith(UNMAPPED));
   if (warnings.length === 0) return;
@@ -171,7 +178,10 @@ function reportIsotonic({ model, findings }: Draft): void {
   );
 }
 
-/** @throws SluiceError registration_refused: scores depend on the batch by more than rounding */
+/**
+ * Checks batch invariance.
+ * @throws SluiceError registration_refused if scores differ between batches by more than rounding
+ */
 async function checkInvariance(
   { probe, options, findings }: Draft,
   { manifest, encoded }: ScoredSample,

@@ -1,11 +1,15 @@
-// The report card of a package: findings of the registration and results of the training-data check, as JSON and as Markdown for auditors.
+// The report card of a package, as JSON and as Markdown for auditors.
+// Contains the findings of the registration and the results of the training-data check.
 import { SluiceError } from '../core/errors.ts';
 import type { BatchInvariance } from '../inference/sandbox/sample-scorer.ts';
 import type { Manifest } from '../model/package/manifest.ts';
 import type { Deviation } from './expected.ts';
 
 export interface Finding {
-  /** info: detected. assumed: unknown, so a default is used. warning: review before serving. */
+  /**
+   * `info`: a fact was detected. `assumed`: a fact is unknown, so a default is used. `warning`: a person should review
+   * it before the model is served.
+   */
   level: 'info' | 'assumed' | 'warning';
   /** The affected column, if the finding concerns one. */
   column?: string;
@@ -30,17 +34,17 @@ export class Findings {
   }
 }
 
-/** The error that ends a registration; its message lists every reason. */
+/** The error that ends a registration. Its message lists every reason. */
 export const refusal = (text: string): SluiceError => new SluiceError('registration_refused', text);
 
-/** `1 row`, `2 rows`. */
+/** Formats a count with its noun: `1 row`, `2 rows`. */
 export const plural = (n: number, what: string): string => `${n.toLocaleString('en')} ${what}${n === 1 ? '' : 's'}`;
 
-// Results of the training-data check: the fit of the model, and the tested swaps.
+// The results of the training-data check: the fit of the model, and the swaps that were tested.
 
 export interface Residual {
   readonly column: string;
-  /** A category, true, false, `missing`, or `part 3 of 10` of the numbers in ascending order. */
+  /** A category, true, false, `missing`, or a tenth of the numbers in ascending order, such as `part 3 of 10`. */
   readonly level: string;
   readonly rows: number;
   /** Mean of outcome − prediction. */
@@ -51,14 +55,19 @@ export interface Residual {
 
 export interface TrainingFit {
   readonly rows: number;
-  /** binary: AUC of the positive class; multiclass: mean over the classes, each against the others. null: regression. */
+  /**
+   * binary: AUC of the positive class. multiclass: mean AUC of each class against all other classes. regression: null.
+   */
   readonly auc: number | null;
   /** Mean log loss of the uncorrected probabilities; null: regression. */
   readonly logLoss: number | null;
-  /** Share of the variance of the outcome explained by the values; null: not a regression. */
+  /** Fraction of the variance of the outcome that the predicted values explain; null: the task is not a regression. */
   readonly explainedVariance: number | null;
   readonly brier: number | null;
-  /** Expected calibration error, and the line through the log-odds: intercept 0 and slope 1 for correct probabilities. Binary only. */
+  /**
+   * Only for binary models: the expected calibration error, and the calibration line of the log-odds. Correct
+   * probabilities have intercept 0 and slope 1.
+   */
   readonly calibration: {
     readonly ece: number;
     readonly intercept: number | null;
@@ -71,7 +80,7 @@ export interface TrainingFit {
 export interface WitnessReport {
   readonly fit: TrainingFit | null;
   readonly swaps: { readonly rows: number; readonly tried: number; readonly offered: number } | null;
-  /** Contradictions of the table that the user overrode, with the reason; null: none. */
+  /** Contradictions with the table that the user overrode, with the reason; null: none were overridden. */
   readonly forced: { readonly reason: string; readonly contradictions: readonly string[] } | null;
 }
 
@@ -126,14 +135,19 @@ export interface Report {
   sluice: string;
   onnx: { producer: string; irVersion: number; opsets: Record<string, number>; bytes: number };
   task: Manifest['task'];
-  /** The version from which this version was made with another policy; absent: it was made from a model file. */
+  /**
+   * The version from which this version was made by changing the policy. undefined: this version was made from a model
+   * file.
+   */
   from?: { model: string; package_sha256: string; reason?: string };
   training: { file: string; rows: number; sha256: string | null } | null;
-  /** Comparison with the predictions of the training library; null: no predictions were supplied. */
+  /** Result of the comparison with the predictions of the training library; null: no predictions were supplied. */
   selfTest: (Deviation & { tolerance: number; passed: boolean; source: string }) | null;
   batchInvariance: BatchInvariance;
   speed: { rowsPerSecond: number; batchRows: number; loadMs: number; memoryBytes: number };
-  /** The interpretation method, and the reasons against better methods; null: not determined. */
+  /**
+   * The interpretation method, and the reasons why better methods are not used; null: the method was not determined.
+   */
   interpretation: { method: string; space: string; reasons: readonly string[] } | null;
   /** Result of the training-data check; null: no training table was supplied. */
   witness: WitnessReport | null;

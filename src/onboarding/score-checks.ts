@@ -1,5 +1,5 @@
-// Scores the sample of the training table and compares the scores with the outcome; detects raw scores, an inverted class and a missing
-// link function.
+// Compares the scores of the sample of the training table with the outcome.
+// Detects raw scores, an inverted class and a missing link function.
 import { type EncodedRows, encodeRows } from '../inference/encode/encode-rows.ts';
 import type { Scores } from '../inference/evaluate/evaluator.ts';
 import { Interpreter } from '../inference/evaluate/prediction.ts';
@@ -10,14 +10,14 @@ import { type Draft, manifestOf } from './draft.ts';
 import { LINKS } from './likely-causes.ts';
 import { type Findings, plural, refusal } from './report-card.ts';
 
-/** The sample as encoded by the finished manifest, and the scores of the model. */
+/** The sample, encoded according to the manifest, and the scores of the model. */
 export interface ScoredSample {
   /** Complete except for explain, self_test and baseline, which later steps set. */
   readonly manifest: Manifest;
   readonly encoded: EncodedRows;
-  /** One number for each row that is accepted and has a finite score. */
+  /** The scores of all rows that are accepted and have a finite score. */
   readonly values: readonly number[];
-  /** Share of the positive class in the sample; null: unknown, or the task is not binary. */
+  /** Fraction of the positive class in the sample; null: it is unknown, or the task is not binary. */
   readonly outcomeRate: number | null;
 }
 
@@ -34,7 +34,7 @@ export async function scoreSample(draft: Draft): Promise<ScoredSample> {
   return { manifest, encoded, values, outcomeRate };
 }
 
-/** Rejects raw scores declared as probabilities; returns the score of every valid row. @throws SluiceError */
+/** Rejects raw scores that are declared as probabilities. Returns the score of every valid row. @throws SluiceError */
 function checkedScores(manifest: Manifest, scores: Scores, encoded: EncodedRows, findings: Findings): number[] {
   const interpreter = new Interpreter(manifest);
   const { task } = manifest;
@@ -67,7 +67,10 @@ function checkedScores(manifest: Manifest, scores: Scores, encoded: EncodedRows,
   return values;
 }
 
-/** Warns if the probabilities of a binary model look like those of the other class. Returns the share of the positive class. */
+/**
+ * Warns if the probabilities of a binary model look like the probabilities of the other class. Returns the fraction of
+ * the positive class.
+ */
 function compareWithOutcome(
   { table, sample, findings }: Draft,
   manifest: Manifest,
@@ -99,7 +102,10 @@ function compareWithOutcome(
   return rate;
 }
 
-/** Mean scores of the positive rows and of all others, if the model ranks them in reverse; otherwise null. */
+/**
+ * If the model ranks positive rows lower than other rows: the mean scores of the positive rows and of all other rows.
+ * Otherwise null.
+ */
 function reversedRanking(positive: readonly boolean[], values: readonly number[]): [number, number] | null {
   const sums = [0, 0];
   const counts = [0, 0];
@@ -112,11 +118,14 @@ function reversedRanking(positive: readonly boolean[], values: readonly number[]
   const [a, b] = [sums[0]! / counts[0]!, sums[1]! / counts[1]!];
   const mean = (sums[0]! + sums[1]!) / positive.length;
   const deviation = Math.sqrt(Math.max(0, squares / positive.length - mean ** 2));
-  // Four standard errors, more than noise produces.
+  // The threshold is four standard errors, which noise does not produce.
   return b - a > 4 * deviation * Math.sqrt(1 / counts[0]! + 1 / counts[1]!) ? [a, b] : null;
 }
 
-/** Warns if a regression fits its training table worse than a constant, because of a missing final step or wrong inputs. */
+/**
+ * Warns if a regression fits its training table worse than a constant, which indicates a missing final step or wrong
+ * inputs.
+ */
 function compareWithValues({ table, sample, findings }: Draft, manifest: Manifest, values: readonly number[]): void {
   const { outcome } = manifest;
   if (manifest.task !== 'regression' || outcome === undefined || values.length !== sample.length) return;
@@ -126,7 +135,7 @@ function compareWithValues({ table, sample, findings }: Draft, manifest: Manifes
   if (known.length < 20) return;
   const mean = known.reduce((a, i) => a + answers[i]!, 0) / known.length;
   const spread = known.reduce((a, i) => a + (answers[i]! - mean) ** 2, 0);
-  /** R²; a constant has 0. */
+  /** R², which is 0 for a constant. */
   const explained = (f: (v: number) => number) =>
     1 - known.reduce((a, i) => a + (answers[i]! - f(values[i]!)) ** 2, 0) / spread;
   const own = explained((v) => v);

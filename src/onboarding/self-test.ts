@@ -1,4 +1,5 @@
-// Predictions of the training library: finds their rows, checks whether the model reproduces them, and writes them as files of the package.
+// Finds the rows of predictions of the training library, and checks whether the model reproduces these predictions.
+// Writes the predictions to files of the package.
 import { SluiceError } from '../core/errors.ts';
 import { encodeRows } from '../inference/encode/encode-rows.ts';
 import type { Scores } from '../inference/evaluate/evaluator.ts';
@@ -15,7 +16,10 @@ export const SELF_TEST_FILE = 'selftest.csv';
 export const SELF_TEST_EXPECTED_FILE = 'selftest-expected.csv';
 const SELF_TEST_ROWS = 200;
 
-/** The rows of the predictions: rows supplied by the user, else rows in the file if it has the columns, else the training table. */
+/**
+ * Finds the rows of the predictions: the rows that the user supplies, else the rows in the file of predictions if it
+ * has the columns of the model, else the training table.
+ */
 export function expectationOf(draft: Draft): Expectation | null {
   const { options, table, columns } = draft;
   const file = options.expected;
@@ -51,7 +55,10 @@ export function expectationOf(draft: Draft): Expectation | null {
   };
 }
 
-/** @throws SluiceError self_test_failed, with the likely causes | registration_refused */
+/**
+ * Checks whether the model reproduces the predictions.
+ * @throws SluiceError self_test_failed, which names the likely causes | registration_refused
+ */
 export async function runSelfTest(draft: Draft, manifest: Manifest): Promise<Report['selfTest']> {
   const { test, tolerance } = draft;
   if (!test) {
@@ -83,7 +90,7 @@ export async function runSelfTest(draft: Draft, manifest: Manifest): Promise<Rep
   );
 }
 
-/** The self-test in the package: some valid rows with their predictions. */
+/** The files of the self-test in the package: some valid rows with their predictions. */
 export function selfTestFiles(manifest: Manifest, { expected, rows, rowOf, fields }: Expectation): [string, string][] {
   const { rejected } = encodeRows(manifest, rows, fields);
   const width = expected.classes.length;

@@ -1,4 +1,5 @@
-// Scores rows of the training table with a manifest and with variants of it; only rows whose inputs change are scored again.
+// Scores rows of the training table with a manifest and with variants of it.
+// Only rows whose inputs differ are scored again.
 import { SluiceError } from '../core/errors.ts';
 import { encodeRead, type ReadRows, readRows } from '../inference/encode/encode-rows.ts';
 import type { EncodedInput } from '../inference/encode/encoder.ts';
@@ -9,14 +10,17 @@ import type { Manifest } from '../model/package/manifest.ts';
 import type { Draft } from './draft.ts';
 import type { Predictions } from './fit-loss.ts';
 
-// Model inputs with a typical value in each cell that a variant of the registration would change.
+// The code below creates model inputs with a typical value in each cell that a variant of the manifest would change.
 
-/** Number of distinct values above which a column is numeric and its median is typical; otherwise the most frequent value is typical. */
+/**
+ * Number of distinct values above which the median of a column is its typical value. Otherwise its most frequent value
+ * is typical.
+ */
 const MOST_LEVELS = 50;
 
 /**
- * Copies `given` with typical values; both arguments have `rows` rows. `whole`: replaces all cells of a column in which
- * any would change.
+ * Copies `given`, with typical values in the cells in which it differs from `other`. Both have `rows` rows. `whole`: if
+ * any cell of a column differs, replaces all cells of the column.
  */
 function typicalWhereChanged(
   given: readonly EncodedInput[],
@@ -55,7 +59,7 @@ interface Rescored extends Predictions {
 
 export class SwapScorer {
   readonly given: Predictions;
-  /** Number of rows evaluated by the model so far. */
+  /** Number of rows that the model has evaluated so far. */
   evaluated = 0;
   readonly #draft: Draft;
   readonly #read: ReadRows;
@@ -69,7 +73,10 @@ export class SwapScorer {
     this.evaluated = read.batch.rows;
   }
 
-  /** `kept`: positions of the rows that are accepted and have a finite score; the scorer contains only these. */
+  /**
+   * Creates a scorer. `kept`: positions of the rows that are accepted and have a finite score. The scorer contains only
+   * these rows.
+   */
   static async open(
     draft: Draft,
     manifest: Manifest,
@@ -89,15 +96,15 @@ export class SwapScorer {
     return { scorer: new SwapScorer(draft, left.read, left.inputs, left.given), kept };
   }
 
-  /** null: no row changes, or the model cannot score a changed row. */
+  /** Scores the rows with another manifest; null: no row changes, or the model cannot score a changed row. */
   async rescore(manifest: Manifest): Promise<Rescored | null> {
     const inputs = encodeRead(manifest, this.#read);
     return this.#score(manifest, inputs, changedRows(this.#inputs, inputs, this.#read.batch.rows));
   }
 
   /**
-   * Scores with typical values in all cells that another manifest would change (`whole`: in all cells of such columns).
-   * The difference shows what the given values contribute.
+   * Scores the rows with typical values in all cells that another manifest would change (`whole`: in all cells of the
+   * columns concerned). The difference in the scores shows the contribution of the given values.
    */
   async withoutChanged(manifest: Manifest, whole: boolean): Promise<Rescored | null> {
     const { rows } = this.#read.batch;
@@ -119,7 +126,7 @@ export class SwapScorer {
       rows: asked,
       rejected: new Map(),
     }).catch((cause) => {
-      // A category or code that the graph rejects was not part of the training.
+      // If the graph rejects a category or code, it was not part of the training.
       if (cause instanceof SluiceError && cause.code === 'model_failed') return null;
       throw cause;
     });
@@ -142,7 +149,7 @@ async function scoredRows(draft: Draft, manifest: Manifest, rows: readonly (read
   return { read, inputs, given: asPredictions(manifest, scores, rows.length) };
 }
 
-/** Probabilities of the positive class or of each class, or values. */
+/** Converts scores to probabilities of the positive class, probabilities of each class, or values. */
 function asPredictions(manifest: Manifest, scores: Scores, rows: number): Predictions {
   const interpreter = new Interpreter(manifest);
   if (manifest.task === 'multiclass')

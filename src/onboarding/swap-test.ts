@@ -1,5 +1,5 @@
-// Tries every swap on the training table. Finds swaps that fit the outcome better than the given registration, or that cannot be
-// distinguished from it.
+// Tries every swap on the training table.
+// Finds swaps that fit the outcome better than the given registration, or that cannot be distinguished from it.
 import type { Manifest } from '../model/package/manifest.ts';
 import type { Draft } from './draft.ts';
 import { NO_ENCODING } from './encoding-file.ts';
@@ -18,15 +18,19 @@ import { SwapScorer } from './swap-scorer.ts';
 import { classSwaps, codeSwaps, missingSwaps, orderSwaps, type Swap } from './swaps.ts';
 import type { WitnessRows } from './training-check-rows.ts';
 
-// Tests whether the outcomes confirm a part of a registration, or whether another choice for it would fit better.
+// The code below tests whether the outcomes support a property of a registration, or whether another choice would fit
+// better.
 
-/** Minimum share of a part's information that must remain after accounting for the predictions as a whole. */
+/**
+ * Minimum fraction of the information of a component that must remain after accounting for the predictions as a whole.
+ */
 const LITTLE = 0.02;
 
 /**
- * Score test (Rao 1948) of how far the outcome supports a part of the predictions. The part is the difference to the
- * predictions `without` it. Unit: standard errors; below 0 the outcome favours less of it, and a model trained with it
- * is at 0 or above. null: the predictions contain little except the part.
+ * Score test (Rao 1948) of how strongly the outcome supports a component of the predictions: the difference between the
+ * `given` predictions and the predictions `without` it. The unit is standard errors. A negative result means that a
+ * smaller component would fit better; a model that was trained with the component is at 0 or above. null: the
+ * predictions contain little apart from the component.
  */
 function borneOut(
   task: 'binary' | 'multiclass' | 'regression',
@@ -69,7 +73,7 @@ function linearErrors(x: Float64Array, y: Float64Array): Errors {
   return { errors: raw.map((e) => e / variance), weights: new Float64Array(x.length).fill(1 / variance) };
 }
 
-/** The weighted residual of v after fitting a line in x. */
+/** The weighted residuals of v after fitting a line in x. */
 function residualOf(v: Float64Array, x: Float64Array, weights: Float64Array): Float64Array {
   let [w, wx, wv] = [0, 0, 0];
   for (let r = 0; r < v.length; r++) {
@@ -87,18 +91,27 @@ function residualOf(v: Float64Array, x: Float64Array, weights: Float64Array): Fl
   return v.map((value, r) => value - mv - slope * (x[r]! - mx));
 }
 
-/** Number of rows on which all swaps are tried; those not clearly worse are then tried on all rows. */
+/** Number of rows on which all swaps are tried first. Swaps that are not clearly worse are then tried on all rows. */
 const FIRST_ROWS = 1500;
-/** A swap this many standard errors worse on the first rows is dropped. */
+/** A swap is dropped if its gain on the first rows is below this number of standard errors. */
 const CLEARLY_WORSE = -1.5;
-/** For a swap this many standard errors better, the test also measures how far the outcome supports the given registration. */
+/**
+ * If the gain of a swap is at least this number of standard errors, the test also measures how strongly the outcome
+ * supports the given registration.
+ */
 const DOUBTFUL = 3;
-/** A column's score within this many standard errors of 0 counts as 0; chance alone rarely comes so close. */
+/**
+ * A test result of a column within this number of standard errors of 0 is treated as 0. By chance alone, a result is
+ * rarely so close to 0.
+ */
 const AT_OPTIMUM = 0.5;
-/** Maximum number of row evaluations. In a graph that processes single rows, each counts as SINGLE_ROW rows. */
+/**
+ * Maximum number of row evaluations. If the graph processes single rows, each evaluation counts as SINGLE_ROW
+ * evaluations.
+ */
 const MOST_EVALUATIONS = 1_500_000;
 const SINGLE_ROW = 30;
-/** Maximum number of swaps tried on all rows. */
+/** Maximum number of swaps that are tried on all rows. */
 const SECOND_LOOK = 60;
 
 export interface TriedSwap {
@@ -108,9 +121,12 @@ export interface TriedSwap {
   readonly losses: { readonly given: number; readonly swapped: number; readonly constant: number };
   /** Number of rows whose inputs change. */
   readonly changed: number;
-  /** How far the outcome supports the registration over the swap, in standard errors; null: undecidable. */
+  /**
+   * How strongly the outcome supports the registration against the swap, in standard errors; null: this cannot be
+   * decided.
+   */
   readonly borneOut: number | null;
-  /** Largest and root-mean-square difference of the predictions; the latter over changed rows only. */
+  /** Largest difference of the predictions. `typical`: root mean square of the differences in changed rows. */
   readonly largest: number;
   readonly typical: number;
 }
@@ -120,11 +136,11 @@ export interface SwapTest {
   readonly tried: number;
   /** Number of possible swaps. */
   readonly offered: number;
-  /** Swaps that are not clearly worse, best first. */
+  /** Swaps that are not clearly worse than the registration, best first. */
   readonly near: readonly TriedSwap[];
 }
 
-/** All swaps, ordered by the likelihood of the error. */
+/** All swaps, starting with the most likely errors. */
 export function swapsOf(draft: Draft): Swap[] {
   const encoding = draft.options.encoding ?? NO_ENCODING;
   const [wholeOrders, exchanges] = orderSwaps(draft, encoding);
@@ -133,7 +149,7 @@ export function swapsOf(draft: Draft): Swap[] {
   return [...wholeOrders, ...wholeCodes, ...wholeMissing, ...missing, ...codes, ...exchanges];
 }
 
-/** @throws SluiceError model_failed: the model fails on a row */
+/** Tries the swaps. @throws SluiceError model_failed if the model fails on a row */
 export async function runSwapTest(draft: Draft, manifest: Manifest, witness: WitnessRows): Promise<SwapTest> {
   const swaps = swapsOf(draft);
   const single = draft.probe.opened.inputs.some((i) => i.single);
@@ -159,7 +175,7 @@ export async function runSwapTest(draft: Draft, manifest: Manifest, witness: Wit
   return { rows: all.rows, tried, offered: swaps.length, near };
 }
 
-/** A random subset, because the first rows of a sorted table would all have the same class. */
+/** Draws a random subset of the rows, because the first rows of a sorted table may all have the same class. */
 async function subsetOf(draft: Draft, manifest: Manifest, { task, rows, truth }: WitnessRows): Promise<WitnessRows> {
   const picked = pickRows([...rows.keys()], FIRST_ROWS);
   const own = picked.map((r) => rows[r]!);
@@ -192,15 +208,16 @@ class Trial {
     return this.#scorer.evaluated;
   }
 
-  /** null: the swap does not change any prediction. */
+  /** Compares a swap with the given registration; null: the swap does not change any prediction. */
   async run(swap: Swap): Promise<TriedSwap | null> {
     const found = await this.#scorer.rescore(swap.apply(this.#manifest));
     return found && this.#compare(swap, found, found.changed);
   }
 
   /**
-   * Adds how far the outcome supports the given values that the swap would change. A model fitted to a column as
-   * registered is at its optimum there (a linear model has a score of 0); then the whole column is confirmed.
+   * Adds how strongly the outcome supports the given values that the swap would change. If the model was fitted to the
+   * column as registered, it is at its optimum for this column (the test result of a linear model is 0). Then the whole
+   * column is confirmed.
    */
   async judged(found: TriedSwap): Promise<TriedSwap> {
     const [cells, columns] = [await this.#borneOut(found.swap, false), await this.#borneOut(found.swap, true)];
@@ -213,7 +230,7 @@ class Trial {
     return without && borneOut(this.#task, this.#scorer.given, without, this.#truth);
   }
 
-  /** Compares other assignments of the same scores to classes. */
+  /** Compares swaps that assign the same scores to other classes. */
   classes(swaps: readonly { swap: Swap; of: (given: Predictions) => Predictions }[]): TriedSwap[] {
     return swaps.flatMap(({ swap, of }) => this.#compare(swap, of(this.#scorer.given), this.rows) ?? []);
   }

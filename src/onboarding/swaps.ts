@@ -1,4 +1,5 @@
-// Possible errors of a registration (classes, codes, column order, missing values), each with a description and a modified manifest.
+// Swaps: possible errors of a registration (classes, codes, column order, missing values).
+// Each swap has a description and a modified manifest.
 import { categoriesOf, recoded } from '../model/package/category-files.ts';
 import type { ColumnSpec, InputSpec, Manifest } from '../model/package/manifest.ts';
 import type { Draft, DraftColumn, MissingChoice } from './draft.ts';
@@ -8,17 +9,17 @@ import { choiceWords, ruleOf } from './missing-values.ts';
 import { missingIn } from './training-table.ts';
 
 export interface Swap {
-  /** The subject; of several swaps with the same subject, only the best is reported. */
+  /** The subject of the swap. If several swaps have the same subject, only the best of them is reported. */
   readonly subject: string;
   /** Description of the change: "with a and b exchanged". */
   readonly words: string;
-  /** What the given registration has instead. */
+  /** Description of the given registration in contrast to the swap. */
   readonly given: string;
   /** How to register the change. */
   readonly mend: string;
-  /** true: the user declared the given value; false: it was assumed. */
+  /** Whether the user declared the given value; false: it was assumed. */
   readonly declared: boolean;
-  /** true: one of very many swaps that are unlikely errors. */
+  /** Set if the swap is one of very many swaps that are unlikely errors. */
   readonly rare?: true;
   /** Returns the manifest with the change; the values of the columns stay the same. */
   readonly apply: (manifest: Manifest) => Manifest;
@@ -29,13 +30,13 @@ function withColumns(manifest: Manifest, change: (spec: ColumnSpec) => ColumnSpe
   return { ...manifest, columns: manifest.columns.map(change) };
 }
 
-/** `a, b and 3 more`. */
+/** Formats a list of names: `a, b and 3 more`. */
 export function someNames(names: readonly string[], most = 4): string {
   if (names.length <= most + 1) return names.join(', ');
   return `${names.slice(0, most).join(', ')} and ${names.length - most} more`;
 }
 
-// Classes: the same scores, interpreted as probabilities of other classes.
+// Swaps of classes interpret the same scores as probabilities of other classes.
 
 interface ClassSwap {
   readonly swap: Swap;
@@ -97,21 +98,24 @@ function reordered({ values, width }: Predictions, order: readonly number[]): Pr
   };
 }
 
-// Codes: categories numbered as other encoders and people do, and inverted booleans.
+// Swaps of codes number categories in other usual ways, and invert booleans.
 
 /** The codes of the categories, in category order. */
 type Codes = readonly number[];
 
 /** Maximum number of levels for which all pairs are exchanged. */
 const PAIRED_LEVELS = 8;
-/** Number of levels from which only common numbering mistakes are tried, because each takes the time of an encoding. */
+/**
+ * Number of levels from which only common numbering mistakes are tried, because each swap takes as long as encoding the
+ * rows.
+ */
 const MANY_LEVELS = 5_000;
-/** The last word in the description of such an exchange. */
+/** The last word in the description of an exchange of two codes. */
 const EXCHANGED = 'exchanged';
 /** Maximum number of levels whose codes are listed in a message. */
 const SPELLED_LEVELS = 12;
 
-/** Swaps of all columns together, and of single columns. */
+/** Swaps of the codes of all columns together, and of single columns. */
 export function codeSwaps(draft: Draft): [Swap[], Swap[]] {
   const coded = draft.columns.filter((c) => c.spec.kind === 'category' && c.spec.codes !== undefined);
   const maps = new Map(coded.map((c) => [c.spec.name, mapsOf(draft, c)]));
@@ -155,7 +159,7 @@ function wholeSwap(
   };
 }
 
-/** A missing value keeps its own code, unless that was the code of a category. */
+/** Replaces the codes of a column. A missing value keeps its code, unless a category has the same code. */
 function withCodes(manifest: Manifest, name: string, codes: Codes): Manifest {
   return withColumns(manifest, (spec) => (spec.name === name ? recoded(spec, codes) : spec));
 }
@@ -170,13 +174,13 @@ function flagSwap({ spec, input }: DraftColumn): Swap {
     words: `true and false of ${spec.name} the other way round`,
     given: `false as ${JSON.stringify(no)} and true as ${JSON.stringify(yes)}`,
     mend: `--encoding {"booleans": {${JSON.stringify(spec.name)}: ${JSON.stringify([yes, no])}}}`,
-    // 0 and 1 are the common encoding, so they count as declared.
+    // 0 and 1 are the usual encoding, so they are treated as declared.
     declared: true,
     apply: (m) => withColumns(m, (s): ColumnSpec => (s.name === spec.name ? { ...s, false_as: yes, true_as: no } : s)),
   };
 }
 
-/** Description → codes. Levels that share a code (10 and 10.0) stay together. */
+/** Other codes of a column by description. Levels that share a code, such as 10 and 10.0, get the same code. */
 function mapsOf({ table }: Draft, { spec, profile }: DraftColumn): ReadonlyMap<string, Codes> {
   const { values, codes: known } = categoriesOf(spec)!;
   const given = known!;
@@ -230,12 +234,12 @@ function mapsOf({ table }: Draft, { spec, profile }: DraftColumn): ReadonlyMap<s
   );
 }
 
-// Order: exchanges of two columns of a matrix, and complete orders that training code commonly uses.
+// Swaps of the order exchange two columns of a matrix, or use a complete order that is usual in training code.
 
-/** Maximum number of pairs to try: neighbours first, then columns of the same kind. */
+/** Maximum number of pairs of columns to try. */
 const MOST_PAIRS = 400;
 
-/** Complete orders, and exchanges of two columns. */
+/** Swaps that use a complete order, and swaps that exchange two columns. */
 export function orderSwaps(draft: Draft, encoding: EncodingFile): [Swap[], Swap[]] {
   const matrices = draft.inputs.filter((i) => (i.columns?.length ?? 0) > 1);
   const declared = encoding.order !== undefined || encoding.inputs !== undefined;
@@ -301,7 +305,10 @@ function wholeOrders({ table, columns }: Draft, { name, columns: given }: InputS
   });
 }
 
-/** Pairs of neighbours, then pairs of columns of the same kind, closest first. */
+/**
+ * Pairs of columns to exchange: first all pairs of neighbours, then pairs of columns of the same kind, by increasing
+ * distance.
+ */
 function pairsOf({ columns }: Draft, { columns: given }: InputSpec): [string, string][] {
   const names = given!;
   const kindOf = new Map(columns.map((c) => [c.spec.name, c.spec.kind]));
@@ -315,12 +322,15 @@ function pairsOf({ columns }: Draft, { columns: given }: InputSpec): [string, st
   return pairs;
 }
 
-// Missing values: other replacements, for one column and for all columns of a kind.
+// Swaps of missing values use other replacements, for one column or for all columns of a kind.
 
-/** Description → encoding of missing values. */
+/** Encodings of missing values by description. */
 type Choices = ReadonlyMap<string, MissingChoice>;
 
-/** Swaps of all columns together, and of single columns. Columns without a missing value in the table cannot be tested. */
+/**
+ * Swaps of the missing values of all columns together, and of single columns. A column without missing values in the
+ * table cannot be tested.
+ */
 export function missingSwaps(draft: Draft, encoding: EncodingFile): [Swap[], Swap[]] {
   const asked = draft.columns.filter((c) => missingIn(c.profile) > 0 && c.spec.missing?.as !== 'error');
   const choices = new Map(asked.map((c) => [c.spec.name, choicesOf(draft, c)]));
@@ -388,7 +398,7 @@ function choicesOf(draft: Draft, column: DraftColumn): Choices {
   return all;
 }
 
-/** A key for the value that the model receives. */
+/** A key that identifies the value that the model gets. */
 function choiceKey({ as, value }: MissingChoice, codes: Readonly<Record<string, number>> = {}): string {
   if (as === undefined || as === 'nan') return 'nan';
   return String(
@@ -400,13 +410,13 @@ function choiceKey({ as, value }: MissingChoice, codes: Readonly<Record<string, 
   );
 }
 
-/** Categories of the model, plus an unknown one. */
+/** Categories of the model, plus a category that it does not know. */
 function wordsFor({ known, choices }: DraftColumn): string[] {
   const words = choices.flatMap((c) => (typeof c.value === 'string' ? [c.value] : []));
   return known ? [...new Set([...known.values.slice(0, 12), ''])] : [...new Set(['', ...words.slice(0, 6)])];
 }
 
-/** Values that imputers use, and a separate code outside those of the categories. */
+/** Values that imputers use, and a code that no category has. */
 function typicalNumbers({ table }: Draft, { spec, profile }: DraftColumn): [string, number][] {
   if (spec.kind === 'category') {
     const codes = Object.values(spec.codes ?? {});

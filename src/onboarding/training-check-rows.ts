@@ -1,4 +1,5 @@
-// Rows of the training table with their outcomes as model classes, and their scores by the registered model.
+// The rows of the training table for the training-data check.
+// Contains their outcomes as classes of the model, and their scores according to the registration.
 import type { Manifest } from '../model/package/manifest.ts';
 import { areForeign, assignLabels, isGoodWord, outcomeLabels } from './classes.ts';
 import type { Draft } from './draft.ts';
@@ -6,12 +7,12 @@ import { fitLosses, type PairedGain, pairedGain } from './fit-loss.ts';
 import { SwapScorer } from './swap-scorer.ts';
 import { booleanWord } from './training-table.ts';
 
-/** Maximum number of rows used for the check. */
+/** Maximum number of rows for the check. */
 const WITNESS_ROWS = 20_000;
-/** Minimum number of rows, in total and per class, for a significant result. */
+/** Minimum number of rows for a significant result. `FEWEST_OF_A_CLASS`: minimum number of rows per class. */
 const FEWEST_ROWS = 100;
 const FEWEST_OF_A_CLASS = 20;
-/** Minimum advantage over a constant, in standard errors, for scores to be informative about the outcome. */
+/** Minimum advantage of the scores over a constant for them to be informative about the outcome, in standard errors. */
 const KNOWS = 2;
 /** Minimum advantage of one interpretation of the labels over another, in standard errors. */
 const SURE = 4;
@@ -19,9 +20,12 @@ const SURE = 4;
 export interface WitnessRows {
   readonly task: 'binary' | 'multiclass' | 'regression';
   readonly rows: readonly (readonly string[])[];
-  /** binary: 1 for the positive class, else 0. multiclass: index of the class. regression: the value. */
+  /**
+   * The outcome of each row. binary: 1 for the positive class, else 0. multiclass: index of the class. regression: the
+   * value.
+   */
   readonly truth: Float64Array;
-  /** Contains the predictions for the same rows. */
+  /** The scorer, which contains the predictions for the same rows. */
   readonly scorer: SwapScorer;
 }
 
@@ -34,7 +38,7 @@ interface WitnessFound {
   readonly contradictions: readonly string[];
 }
 
-/** @throws SluiceError model_failed: the model fails on a row */
+/** Selects the rows for the check. @throws SluiceError model_failed if the model fails on a row */
 export async function findWitness(draft: Draft, manifest: Manifest): Promise<WitnessFound> {
   const { task, outcome } = manifest;
   const none = (why: string, ...contradictions: string[]): WitnessFound => ({ witness: null, why, contradictions });
@@ -58,13 +62,16 @@ export async function findWitness(draft: Draft, manifest: Manifest): Promise<Wit
   return { witness: { task, rows, truth: read, scorer }, why: '', contradictions: [text] };
 }
 
-/** The outcomes as numbers (true and false as 1 and 0), or the error as text. */
+/** The outcomes as numbers (true and false become 1 and 0), or a text that describes the error. */
 function valuesOf(rows: readonly (readonly string[])[], field: number): Float64Array | string {
   const values = Float64Array.from(rows, (row) => Number(booleanWord(row[field]!) ?? row[field]!));
   return values.every(Number.isFinite) ? values : 'the outcome of some rows is not a number';
 }
 
-/** For each row whether it is in the positive class, or the index of its class; a text describes an error in the outcome. */
+/**
+ * For each row, whether it is in the positive class, or the index of its class. A text describes an error in the
+ * outcome.
+ */
 function classesOf(
   draft: Draft,
   manifest: Manifest,
@@ -97,11 +104,11 @@ function classesOf(
   return truthBy(found.classOf);
 }
 
-/** A few unknown cells are not a class of their own; they count as not positive. */
+/** Assigns unknown cells to class 0. They are few, so they are not treated as a separate class. */
 const withoutForeign = (classOf: ReadonlyMap<string, number>, cells: readonly string[]): ReadonlyMap<string, number> =>
   new Map([...new Set(cells)].map((cell) => [cell, classOf.get(cell) ?? 0]));
 
-/** Whether the user chose a positive class that is not the good one by its label. */
+/** Whether the user chose a positive class whose label does not name the good class. */
 const turnedOnPurpose = ({ options }: Draft, { positive_class }: Manifest): boolean =>
   options.positiveClass !== undefined && !isGoodWord(String(positive_class)) && String(positive_class) !== '1';
 
@@ -112,7 +119,7 @@ function tells(task: WitnessRows['task'], truth: Float64Array): boolean {
   return [...counts.values()].filter((rows) => rows.length >= FEWEST_OF_A_CLASS).length >= 2;
 }
 
-/** The advantage of the scores over a constant; reversed scores are equally informative. */
+/** The advantage of the scores over a constant. Reversed scores are treated as equally informative. */
 function gainOverConstant({ task, truth, scorer: { given } }: WitnessRows): PairedGain {
   const level = fitLosses(task, { values: given.values.map(() => 0.5), width: given.width }, truth);
   const gains = [given.values, ...(task === 'binary' ? [given.values.map((p) => 1 - p)] : [])].map((values) =>

@@ -1,4 +1,4 @@
-// The training-data check: rejects a registration that contradicts the training table, and lists what the table cannot decide.
+// The training-data check: rejects a registration that contradicts the training table, and lists questions that the table cannot decide.
 import { SluiceError } from '../core/errors.ts';
 import type { Manifest } from '../model/package/manifest.ts';
 import { calibration } from '../outcomes/calibration.ts';
@@ -14,13 +14,14 @@ import { findWitness, type WitnessRows } from './training-check-rows.ts';
 import { missingIn, valuesIn } from './training-table.ts';
 import { columnsBeyondThresholds } from './unused-thresholds.ts';
 
-// The fit of the model to its training table: discrimination, calibration, and levels with errors beyond chance.
+// The code below measures the fit of the model to its training table: discrimination, calibration, and levels with
+// errors beyond chance.
 
 /** Maximum number of levels per column; the most frequent levels are used. */
 const MOST_LEVELS = 50;
 /** Minimum number of rows of a level. */
 const LEAST_ROWS = 20;
-/** Number of residuals to report, largest first. */
+/** Maximum number of residuals in the report. */
 const KEPT = 10;
 
 function fitOf(draft: Draft, { task, rows, truth, scorer }: WitnessRows): TrainingFit {
@@ -40,7 +41,7 @@ function summaryOf(task: WitnessRows['task'], given: Predictions, truth: Float64
   const none = { auc: null, logLoss: null, explainedVariance: null, brier: null, calibration: null };
   const n = truth.length;
   if (task === 'regression') {
-    // Points or scores have another scale than a binary outcome, so only their order is compared.
+    // The outcome has two values, but the scores have another scale (such as points). So only their order is compared.
     if (hasTwoValues(truth))
       return { ...none, auc: discrimination(splitBy(truth, (r) => given.values[r]!, Math.max(...new Set(truth)))).auc };
     const mean = truth.reduce((a, b) => a + b, 0) / n;
@@ -79,7 +80,7 @@ function splitBy(truth: Float64Array, score: (r: number) => number, positive: nu
   return { positives: of(true), negatives: of(false) };
 }
 
-/** Outcome − prediction; with several classes, the difference of class indexes. */
+/** Outcome − prediction. For several classes, the index of the class − its expected value. */
 function errorsOf({ values, width }: Predictions, truth: Float64Array): Float64Array {
   if (width === 1) return truth.map((t, r) => t - values[r]!);
   return truth.map((t, r) => {
@@ -89,7 +90,7 @@ function errorsOf({ values, width }: Predictions, truth: Float64Array): Float64A
   });
 }
 
-/** Residuals by column and level, relative to the mean of all residuals, so that reweighted classes do not show up. */
+/** Residuals by column and level, relative to the mean of all residuals, so that reweighted classes have no effect. */
 function residualsOf(
   { columns, table }: Draft,
   rows: readonly (readonly string[])[],
@@ -115,13 +116,13 @@ function residualsOf(
   return found.sort((a, b) => Math.abs(b.z) - Math.abs(a.z)).slice(0, KEPT);
 }
 
-// Values of the training table that the encoder would accept in another spelling.
+// The code below finds values of the training table that the encoder accepts only in another spelling.
 
-/** Share of rows with an unknown value above which the encoder was not made from this table. */
+/** Fraction of rows with an unknown value above which the encoder was not created from this table. */
 const FOREIGN_SHARE = 0.5;
-/** Minimum share of the unknown rows that another spelling must explain. */
+/** Minimum fraction of the rows with an unknown value that another spelling must explain. */
 const EXPLAINED = 0.5;
-/** Minimum share of all rows whose value is only known in another spelling. */
+/** Minimum fraction of all rows whose value is known only in another spelling. */
 const NOTICED = 0.005;
 
 /** Contradictions between the table and the encoding, one text per column. */
@@ -153,13 +154,16 @@ function foreignValues({ spec, profile, known }: DraftColumn): string | null {
   return `${plural(rows, 'row')} of ${values.toLocaleString('en')} hold values that the encoding does not know: it is not that of this table`;
 }
 
-/** A whole number without leading zeros; 1.0 becomes 1. null: not a whole number. */
+/** Removes the leading zeros of an integer; 1.0 becomes 1. null: the text is not an integer. */
 function wholeNumber(value: string): string | null {
   if (!/^\d+(?:\.0)?$/.test(value)) return null;
   return String(BigInt(value.split('.', 1)[0]!));
 }
 
-/** Description → a form in which two spellings of a value are equal; null: not applicable. */
+/**
+ * Descriptions of spellings, with functions that convert both spellings of a value to the same text; null: not
+ * applicable.
+ */
 const SPELLINGS: readonly (readonly [string, (value: string) => string | null])[] = [
   ['with other leading zeros', wholeNumber],
   ['in capital or small letters', (v) => v.toLowerCase()],
@@ -167,27 +171,36 @@ const SPELLINGS: readonly (readonly [string, (value: string) => string | null])[
 ];
 
 /**
- * How much better a swap must fit to contradict the registration: in standard errors, and as a share of the swapped
- * model's information.
+ * Minimum gain for a swap to contradict the registration: in standard errors, and as a fraction of the information in
+ * the predictions with the swap.
  */
 const USUAL = { errors: 4, share: 0.01 };
 const RARE = { errors: 6, share: 0.05 };
-/** Standard errors at which the outcome opposes the registration, and a share that needs no such evidence. */
+/**
+ * Support by the outcome, in standard errors, at or below which the outcome opposes the registration. `LARGE_SHARE`:
+ * fraction of the information from which this evidence is not required.
+ */
 const NOT_BORNE_OUT = -2;
 const LARGE_SHARE = 0.15;
-/** Standard errors that need neither: chance does not reach them, however small the share of one column among many. */
+/**
+ * Gain in standard errors from which neither condition is required, because it does not occur by chance. The fraction
+ * may be small if there are many columns.
+ */
 const CERTAIN = 8;
-/** Minimum relevant gain per row, in nats or as a share of the variance. */
+/** Minimum relevant gain per row, in nats or as a fraction of the variance. */
 const LEAST_GAIN = 0.0005;
 /** Minimum number of changed rows for reliable standard errors. */
 const LEAST_CHANGED = 30;
-/** Standard errors within which two registrations cannot be distinguished. */
+/** Difference in standard errors within which two registrations cannot be distinguished. */
 const OPEN = 2;
-/** The same for values that the user declared, which the table must actually contradict. */
+/** The same limit for values that the user declared. It is smaller, because declared values are more reliable. */
 const OPEN_IF_SAID = 1;
-/** Smaller differences between predictions do not change decisions. */
+/** Minimum difference between predictions for an open question to be relevant. */
 const DIFFERS = 0.005;
-/** Largest difference at which predictions of the training library prove the registration, whatever the outcome says. */
+/**
+ * Maximum difference from the predictions of the training library at which these prove the registration, independent of
+ * the outcome.
+ */
 const REPRODUCED = 1e-7;
 /** Maximum number of open questions to list. */
 const LISTED = 12;
@@ -196,7 +209,7 @@ const TOLD = 4;
 
 /**
  * Compares the registration with the outcome of the training table. Predictions of the training library are better
- * evidence than outcomes: if they were reproduced, no swap is tried.
+ * evidence than outcomes: if the model reproduces them, no swap is tried.
  * @throws SluiceError registration_contradicted
  */
 export async function askTrainingTable(
@@ -247,8 +260,8 @@ function contradictionsOf({ near, rows }: SwapTest): string[] {
 }
 
 /**
- * Whether a swap contradicts the registration. An underfitted model (for example a linear model on codes) may by chance
- * fit better with codes other than those of the training. The outcome then supports the registration, and only a large
+ * Whether a swap contradicts the registration. An underfitted model, such as a linear model of codes, may by chance fit
+ * better with other codes than in training. In this case the outcome still supports the registration, and only a large
  * gain contradicts it.
  */
 function contradicts({ swap, gain, losses, changed, borneOut }: TriedSwap): boolean {
@@ -263,7 +276,7 @@ function contradicts({ swap, gain, losses, changed, borneOut }: TriedSwap): bool
   );
 }
 
-/** The best swap per subject; swaps with the same effect count once. */
+/** The best swap of each subject. If several swaps have the same effect, only the first is returned. */
 function bestOfEach(near: readonly TriedSwap[]): TriedSwap[] {
   const seen = new Set<string | number>();
   return near.filter(({ swap, losses }) => {
@@ -272,7 +285,10 @@ function bestOfEach(near: readonly TriedSwap[]): TriedSwap[] {
   });
 }
 
-/** Lists questions that the table leaves open, with both candidates and the difference of their predictions; assumptions come first. */
+/**
+ * Reports questions that the table does not decide, with both candidates and the difference of their predictions.
+ * Questions about assumed values come first.
+ */
 function reportOpen({ findings, options }: Draft, { near, rows }: SwapTest): void {
   const isOpen = ({ swap, gain, largest }: TriedSwap) =>
     gain.z > (swap.declared ? -OPEN_IF_SAID : -OPEN) && largest >= DIFFERS;
@@ -302,7 +318,7 @@ function reportOpen({ findings, options }: Draft, { near, rows }: SwapTest): voi
   for (const text of questions) findings.assumed(text);
 }
 
-/** Reports columns for which the table has no missing value and no rule for missing values exists. */
+/** Reports columns without a rule for missing values that have no missing values in the table. */
 function reportUnwitnessed({ columns, options, findings }: Draft): void {
   const encoding = options.encoding ?? NO_ENCODING;
   const names = columns.flatMap(({ spec, profile, known }) => {

@@ -1,4 +1,4 @@
-// Reads the training table once, producing a profile of every column and a seeded sample of rows.
+// Reads the training table in one pass. The result is a profile of every column and a seeded random sample of rows.
 import { createHash } from 'node:crypto';
 import { createReadStream } from 'node:fs';
 import { open } from 'node:fs/promises';
@@ -6,14 +6,14 @@ import { parse } from 'csv-parse';
 import { SluiceError } from '../core/errors.ts';
 import { Random } from '../core/random.ts';
 
-/** Maximum number of distinct values kept per column; a column with more is not categorical. */
+/** Maximum number of distinct values that are counted per column. A column with more values is not categorical. */
 const MAX_DISTINCT = 5000;
-/** Fixed, so that the sample of a table is reproducible. */
+/** The seed of the sample, which is fixed so that the sample of a table is reproducible. */
 const SAMPLE_SEED = 9_171;
 /** Number of rows in the sample. */
 const SAMPLE_ROWS = 20_000;
 
-/** Texts that represent missing values: the list of pandas, and a few more. */
+/** Texts that mean a missing value: the list of pandas, and a few more. */
 export const MISSING_WORDS = new Set([
   '', 'NA', 'N/A', 'n/a', 'NaN', 'nan', '-nan', '-NaN', 'NULL', 'null', 'None', 'none', '<NA>', '#N/A', '#NA', '?', '-', '.',
 ]); // biome-ignore format: the list reads better packed
@@ -25,7 +25,7 @@ const BOOLEAN_WORDS = new Map([
   ...FALSE_WORDS.map((w): [string, boolean] => [w, false]),
 ]);
 
-/** The same notation that ColumnReader accepts. */
+/** Matches plain numbers in the notation that ColumnReader accepts. */
 const NUMBER = /^[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?$/;
 const GROUPED = /^[+-]?\d{1,3}(?:[ ,.'\u00a0\u202f]\d{3}){1,8}(?:[.,]\d{1,20})?$|^[+-]?\d+,\d+$/;
 
@@ -36,9 +36,9 @@ export interface ColumnProfile {
   /** Number of cells with a plain decimal number. */
   numbers: number;
   wholeNumbers: number;
-  /** Number of whole numbers with a leading zero, such as 007, which are ids. */
+  /** Number of integers with a leading zero, such as 007, which are IDs. */
   leadingZeros: number;
-  /** Number of cells that look like numbers with separators or spaces; their meaning is never guessed. */
+  /** Number of cells that look like numbers with separators or spaces; such cells are never interpreted as numbers. */
   grouped: number;
   booleans: number;
   /** Number of all other cells. */
@@ -49,11 +49,11 @@ export interface ColumnProfile {
   max: number;
   /** Number of values that float32 cannot represent exactly. */
   inexact: number;
-  /** Number of whole numbers among them; two of them can become equal. */
+  /** Number of such values that are integers. Two of them may become equal as float32. */
   inexactWhole: number;
   /** Maximum number of distinct values to count. */
   readonly most: number;
-  /** Value → count, except for texts that represent missing values; null: too many values. */
+  /** The count of each value, without texts that mean a missing value; null: there are too many values. */
   distinct: Map<string, number> | null;
 }
 
@@ -69,8 +69,8 @@ export interface TrainingTable {
 }
 
 /**
- * Reads a delimited file with a header row. `coded`: number of coded categories of a column; at least as many of its
- * values are distinguished.
+ * Reads a delimited file with a header row. `coded`: number of coded categories of a column. At least this number of
+ * its values is counted.
  * @throws SluiceError input_not_found | training_data_invalid
  */
 export async function readTrainingTable(
@@ -108,7 +108,7 @@ export async function readTrainingTable(
         continue;
       }
       for (let j = 0; j < record.length; j++) addCell(profiles[j]!, record[j]!);
-      // Reservoir sampling: every row has the same probability.
+      // Reservoir sampling: every row has the same probability of being in the sample.
       if (sample.length < SAMPLE_ROWS) sample.push({ row: rows, fields: record });
       else {
         const k = Math.floor(random.uniform() * (rows + 1));
@@ -201,9 +201,9 @@ function addCell(p: ColumnProfile, cell: string): void {
 
 /** Number of cells with a value. */
 export const valuesIn = (p: ColumnProfile): number => p.numbers + p.grouped + p.booleans + p.texts;
-/** Number of cells with a text that represents a missing value. */
+/** Number of cells with a text that means a missing value. */
 export const missingIn = (p: ColumnProfile): number => [...p.missing.values()].reduce((a, b) => a + b, 0);
-/** The value of a boolean word; undefined: another word. */
+/** The value of a boolean word; undefined: the text is not a boolean word. */
 export const booleanWord = (word: string): boolean | undefined => BOOLEAN_WORDS.get(word);
 
 /** The delimiter that splits the first line into the most fields. */

@@ -1,4 +1,4 @@
-// The process in which a package is tried.
+// The entry point of the process in which a package is tried.
 import { asSluiceError, SluiceError } from '../core/errors.ts';
 import { endWithParent } from '../core/processes.ts';
 import { readModel } from '../inference/boosters/read-model.ts';
@@ -10,7 +10,9 @@ import { describeModel } from './describe.ts';
 import type { TrialAnswer, TrialRequest } from './trial.ts';
 import { type OpenProbe, passSelfTest } from './verify.ts';
 
-/** Runs the model in this process, which has the limits of a probe and ends afterwards. */
+/**
+ * Runs the model in this process. This is safe, because the process has the limits of a probe and ends after the trial.
+ */
 const openHere: OpenProbe = async (bytes) => {
   const session = await openSession(servable(readModel(bytes)));
   const { inputs, outputs } = session;

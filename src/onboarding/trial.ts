@@ -1,4 +1,5 @@
-// Tries a package before it is served, in a limited process, so that loading and scoring it can neither delay nor crash this process.
+// Tries a package before it is served, in a process with limits.
+// So loading and scoring the package can neither delay nor crash this process.
 import type { ChildProcess } from 'node:child_process';
 import { stat } from 'node:fs/promises';
 import path from 'node:path';
@@ -10,20 +11,23 @@ import { namesOf } from '../model/package/package-hash.ts';
 import type { ModelDescription } from './describe.ts';
 
 const MB = 2 ** 20;
-/** CPU seconds for starting Node, reading 1 MiB of YAML and scoring the rows of a self-test. */
+/**
+ * CPU seconds for starting Node.js, reading 1 MiB of YAML and scoring the rows of a self-test. `CPU_SECONDS_A_MB`:
+ * additional seconds per MiB of the package.
+ */
 const CPU_SECONDS = 60;
 const CPU_SECONDS_A_MB = 8;
-/** Memory for the text files of a package, in addition to the model. */
+/** Memory for the text files of a package, in addition to the memory for the model, bytes. */
 const TEXT_MEMORY = 1024 * MB;
 const HEAP_MB = 2048;
 const PREPARED_FOR_BYTES = 64 * MB;
 
 export type TrialRequest =
   | { type: 'package'; model: ModelPackage }
-  /** `id`: the required model id; null: any. */
+  /** `id`: the required model ID; null: any ID. */
   | { type: 'folder'; folder: string; id: string | null };
 
-/** A package that passed the trial, without the categories in separate files. */
+/** A package that passed the trial. It does not contain the categories that are stored in separate files. */
 export interface Tried {
   model: ModelPackage;
   description: ModelDescription;
@@ -45,8 +49,9 @@ export async function tryPackage(model: ModelPackage, signal?: AbortSignal): Pro
 
 /**
  * Tries a package in an untrusted folder.
- * @param id the required model id; null: any
- * @throws SluiceError model_invalid | model_hash_mismatch | self_test_failed | bad_request: another id | cancelled
+ * @param id the required model ID; null: any ID
+ * @throws SluiceError model_invalid | model_hash_mismatch | self_test_failed | bad_request (the package has another ID)
+ * | cancelled
  */
 export async function tryFolder(folder: string, id: string | null, signal?: AbortSignal): Promise<Tried> {
   const sizes = await Promise.all((await namesOf(folder)).map(async (n) => (await stat(path.join(folder, n))).size));

@@ -1,4 +1,5 @@
-// Number columns that lie beyond every threshold of a tree model, as a column in another unit does (days for yyyymmdd, thousands).
+// Finds number columns whose values are all beyond every threshold of a tree model.
+// A possible cause is another unit, such as days instead of yyyymmdd, or thousands.
 import { type InputShape, inputOf } from '../inference/evaluate/native/feature-source.ts';
 import { planNative } from '../inference/evaluate/native/native-plan.ts';
 import { evaluateFeature } from '../inference/onnx/traced-model.ts';
@@ -7,15 +8,15 @@ import { Unsupported } from '../inference/trees/unsupported.ts';
 import type { Manifest } from '../model/package/manifest.ts';
 import type { Draft } from './draft.ts';
 
-/** Fewer thresholds, or fewer numbers in the table, prove nothing. */
+/** Minimum number of thresholds, and (`FEWEST_NUMBERS`) of numbers in the table, for a conclusion. */
 const FEWEST_THRESHOLDS = 3;
 const FEWEST_NUMBERS = 100;
-/** Each column needs this many different numbers; a constant lies on one side of every threshold. */
+/** Minimum number of different numbers in a column, because a constant is always on one side of every threshold. */
 const FEWEST_DISTINCT = 3;
 
 /**
- * Columns whose numbers are all below or all above every threshold of the model, one text per column. Training places
- * a threshold only between numbers that it has, so the model was trained on other numbers.
+ * Columns whose numbers are all below or all above every threshold of the model, one text per column. Training creates
+ * thresholds only between numbers in the training data, so the model was trained on other numbers.
  */
 export function columnsBeyondThresholds(draft: Draft, manifest: Manifest): string[] {
   const { columns, table } = draft;
@@ -37,7 +38,7 @@ export function columnsBeyondThresholds(draft: Draft, manifest: Manifest): strin
   });
 }
 
-/** Slots of the trees that read a number, with the name of their column. */
+/** The slots of the trees that read a number, with the names of their columns. */
 function slotsOf({ model }: Draft, manifest: Manifest): { slot: NumberSlot; name: string }[] {
   const output = manifest.onnx.probabilities ?? manifest.onnx.value!;
   if (typeof output !== 'string') return [];
@@ -51,7 +52,7 @@ function slotsOf({ model }: Draft, manifest: Manifest): { slot: NumberSlot; name
       if (slot.kind !== 'number') return [];
       const input = manifest.inputs[inputOf(shapes, slot.source)]!;
       const name = (input.columns ?? [input.column!])[slot.source.column]!;
-      // A feature that is computed from an indicator or a bin has few values of its own.
+      // A feature that is computed from an indicator or a bin is skipped, because it has only a few values.
       return slot.feature.steps.some((s) =>
         ['isnan', 'not', 'equals', 'less', 'greater', 'argmax', 'map', 'binarize'].includes(s.op),
       )

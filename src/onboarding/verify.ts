@@ -20,7 +20,8 @@ import { type ModelPackage, readModelBytes, readPackageFile, scoreOutputs } from
 import { deviationOf, expectedFor, expectedIn } from './expected.ts';
 import { Findings, isInvariant, plural, type Report } from './report-card.ts';
 
-// The report card of any model, proposed or registered, contains the origin of the file and the scoring speed.
+// The functions below determine values of the report card for both proposed and registered models: the origin of the
+// model file, and the scoring speed.
 
 const BENCH_ROWS = 512;
 const BENCH_MS = 700;
@@ -34,7 +35,7 @@ export function describeOnnx(model: OnnxModel, bytes: Uint8Array): Report['onnx'
   };
 }
 
-/** Rows per second of a single thread, measured for about `ms` milliseconds. */
+/** Scoring speed of a single thread in rows per second, measured for about `ms` milliseconds. */
 export async function measureSpeed(
   probe: Probe,
   manifest: Manifest,
@@ -47,7 +48,7 @@ export async function measureSpeed(
   return { rowsPerSecond: Math.round(rowsPerSecond), batchRows, loadMs, memoryBytes };
 }
 
-/** Runs the model in a probe process, or in this process if this is a probe already. */
+/** Opens a model in a probe process, or in this process if it is already a probe. */
 export type OpenProbe<P = Pick<Probe, 'opened' | 'run' | 'close'>> = (bytes: Uint8Array<ArrayBuffer>) => Promise<P>;
 
 interface Opened<P> {
@@ -58,7 +59,7 @@ interface Opened<P> {
 }
 
 /**
- * Scores the self-test of a package, or an example application.
+ * Scores the self-test of a package, or an example application if the package has no self-test.
  * @throws SluiceError model_invalid | model_hash_mismatch | self_test_failed
  */
 export async function passSelfTest(model: ModelPackage, openProbe: OpenProbe): Promise<void> {
@@ -67,7 +68,10 @@ export async function passSelfTest(model: ModelPackage, openProbe: OpenProbe): P
   if (selfTest && !selfTest.passed) throw failed(model, selfTest);
 }
 
-/** Runs all checks of `model add` that need no training table. A failed self-test is recorded in the report and not thrown. */
+/**
+ * Runs all checks of `model add` that need no training table. A failed self-test is recorded in the report instead of
+ * thrown.
+ */
 export async function verifyPackage(model: ModelPackage): Promise<Report> {
   const { manifest } = model;
   const { bytes, probe, encoded, selfTest } = await open(model, (opened) => Probe.open(opened));
@@ -109,14 +113,14 @@ export async function verifyPackage(model: ModelPackage): Promise<Report> {
   }
 }
 
-/** Warns about columns that would appear in letters under their technical names. */
+/** Warns about columns without a reason text, because letters to applicants would contain their technical names. */
 export function warnUnmapped(manifest: Manifest, findings: Findings): void {
   const unmapped = unmappedReasons(manifest);
   if (unmapped.length === 0) return;
   findings.warn(`${UNMAPPED} ${unmapped.join(', ')}: letters would carry the names of the columns`);
 }
 
-/** The start of that warning. */
+/** The beginning of the warning about columns without a reason text. */
 export const UNMAPPED = 'reasons have neither a text nor none for';
 
 async function open<P extends Pick<Probe, 'opened' | 'run' | 'close'>>(

@@ -1,23 +1,29 @@
-// Accuracy of probabilities: predicted and observed shares by score decile, and the calibration line.
+// Accuracy of probabilities: predicted and observed rates by score decile, and the calibration line.
 import { ExactSum, type ScoredOutcomes } from './discrimination.ts';
 
 /** Applications between two score deciles. */
 interface CalibrationBin {
   rows: number;
   meanProbability: number;
-  /** Share of positives. */
+  /** Fraction of positive outcomes. */
   observedRate: number;
 }
 
 export interface Calibration {
-  /** In ascending order of score, like `calibration_curve(strategy="quantile", n_bins=10)`. Fewer than ten if many scores are equal. */
+  /**
+   * Score deciles in ascending order, as in `calibration_curve(strategy="quantile", n_bins=10)` of scikit-learn. There
+   * are fewer than ten if many scores are equal.
+   */
   deciles: CalibrationBin[];
-  /** Expected calibration error: mean difference between predicted and observed rate over the bins, weighted by rows. */
+  /**
+   * Expected calibration error: mean absolute difference between predicted and observed rate of the bins, weighted by
+   * rows.
+   */
   ece: number;
   /**
    * Logistic regression of the outcome on the log-odds of the probability (Cox 1958). Correct probabilities have
-   * intercept 0 and slope 1; a slope below 1 means that the probabilities are too extreme. null: only one class, all
-   * scores equal, or scores that separate the classes completely.
+   * intercept 0 and slope 1; a slope below 1 means that the probabilities are too extreme. null: there is only one
+   * class, all scores are equal, or the scores separate the classes completely.
    */
   intercept: number | null;
   slope: number | null;
@@ -30,7 +36,7 @@ const MAX_STEPS = 100;
 /** Relative step size at which the iteration stops. */
 const CONVERGED = 1e-11;
 
-/** null: no rows. */
+/** Computes the calibration; null: no rows were scored. */
 export function calibration(scored: ScoredOutcomes): Calibration | null {
   const rows = scored.positives.length + scored.negatives.length;
   if (rows === 0) return null;
@@ -48,7 +54,7 @@ function calibrationBins(scored: ScoredOutcomes): CalibrationBin[] {
   for (const edge of edges) {
     const sum = new ExactSum();
     const [i0, j0] = [i, j];
-    // A score on an edge belongs to the lower bin, as with numpy's searchsorted.
+    // A score on an edge belongs to the lower bin, as in numpy.searchsorted.
     while (i < positives.length && positives[i]! <= edge) sum.add(positives[i++]!);
     while (j < negatives.length && negatives[j]! <= edge) sum.add(negatives[j++]!);
     const rows = i - i0 + j - j0;
@@ -64,7 +70,7 @@ function innerDeciles(scored: ScoredOutcomes): number[] {
   const edges: number[] = [];
   const [p, n] = [positives.length, negatives.length];
   let [i, j] = [0, 0];
-  /** The score with a rank (from 0); ranks must be requested in ascending order. */
+  /** The score with a rank (counted from 0). Ranks must be requested in ascending order. */
   const scoreAt = (rank: number): number => {
     for (;;) {
       const positive = j === n || (i < p && positives[i]! <= negatives[j]!);
@@ -78,7 +84,7 @@ function innerDeciles(scored: ScoredOutcomes): number[] {
     const below = Math.floor(rank);
     const t = rank - below;
     const a = scoreAt(Math.min(below, last));
-    // Restores the position, because the next decile may need the same scores.
+    // The position is restored, because the next decile may need the same scores.
     const [i0, j0] = [i, j];
     const b = scoreAt(Math.min(below + 1, last));
     [i, j] = [i0, j0];
@@ -94,7 +100,7 @@ interface Line {
 
 const NO_LINE: Line = { intercept: null, slope: null };
 
-/** Maximises the log-likelihood with Newton's method; steps that go too far are halved. */
+/** Maximises the log-likelihood with Newton's method. A step that decreases the likelihood is halved. */
 function calibrationLine({ positives, negatives }: ScoredOutcomes): Line {
   const [p, n] = [positives.length, negatives.length];
   if (p === 0 || n === 0) return NO_LINE;
@@ -147,7 +153,7 @@ class Likelihood {
     return this.#value.value;
   }
 
-  /** `eta`: log-odds according to the line. */
+  /** Adds an outcome. `eta`: the log-odds according to the line. */
   add(x: number, outcome: 0 | 1, eta: number): void {
     const small = Math.exp(-Math.abs(eta));
     const p = eta >= 0 ? 1 / (1 + small) : small / (1 + small);
@@ -163,7 +169,7 @@ class Likelihood {
   /** Newton's step; null: the second derivatives cannot be inverted. */
   step(): { intercept: number; slope: number } | null {
     const determinant = this.#h00 * this.#h11 - this.#h01 * this.#h01;
-    // All scores are equal; the remainder is rounding error.
+    // All scores are equal, and the determinant is only rounding error.
     if (!(determinant > this.#h00 * this.#h11 * 1e-13)) return null;
     const [g0, g1] = [this.#g0.value, this.#g1.value];
     return {

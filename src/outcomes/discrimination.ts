@@ -1,8 +1,7 @@
-// Discrimination of scores: AUC, KS and Brier score, computed as in scikit-learn.
+// Discrimination of scores: AUC, KS and Brier score, defined as in scikit-learn.
 
-// Precise sums of millions of numbers: rounding errors are summed separately (Neumaier).
-
-/** Neumaier's compensated summation (ZAMM 54, 1974). */
+// Computes precise sums of millions of numbers by summing the rounding errors separately: Neumaier's compensated
+// summation (ZAMM 54, 1974).
 export class ExactSum {
   #sum = 0;
   #rest = 0;
@@ -18,30 +17,33 @@ export class ExactSum {
   }
 }
 
-/** Probabilities of the positive class, separately for positive and negative outcomes, each ascending. */
+/** Probabilities of the positive class, separately for positive and negative outcomes. Each list is ascending. */
 export interface ScoredOutcomes {
   readonly positives: Float64Array;
   readonly negatives: Float64Array;
 }
 
 export interface Discrimination {
-  /** `roc_auc_score`: share of pairs of a positive and a negative that are ranked correctly; ties count half. null: only one class. */
+  /**
+   * `roc_auc_score`: fraction of the pairs of a positive and a negative outcome that are ranked correctly; ties count
+   * half. null: there is only one class.
+   */
   auc: number | null;
   /**
-   * Largest difference between the shares of positives and negatives at or above a score: max(tpr − fpr) of
-   * `roc_curve`. null: only one class.
+   * Largest difference between the fraction of positives and the fraction of negatives at or above a score: max(tpr −
+   * fpr) of `roc_curve`. null: there is only one class.
    */
   ks: number | null;
 }
 
-/** Exact, because pairs are counted in integers; valid up to 6·10⁷ rows per class. */
+/** Computes AUC and KS. They are exact, because pairs are counted in integers. Valid up to 6·10⁷ rows per class. */
 export function discrimination({ positives, negatives }: ScoredOutcomes): Discrimination {
   const [p, n] = [positives.length, negatives.length];
   if (p === 0 || n === 0) return { auc: null, ks: null };
   /** Twice the number of correctly ranked pairs. */
   let twice = 0;
   let ks = 0;
-  // In descending order of score: i positives and j negatives have a higher score.
+  // Scores are visited in descending order. i positives and j negatives have a higher score.
   for (let i = 0, j = 0; i < p || j < n; ) {
     const a = i < p ? positives[p - 1 - i]! : -Infinity;
     const b = j < n ? negatives[n - 1 - j]! : -Infinity;
@@ -55,7 +57,7 @@ export function discrimination({ positives, negatives }: ScoredOutcomes): Discri
   return { auc: twice / 2 / p / n, ks };
 }
 
-/** Mean square of probability − outcome: `brier_score_loss`. null: no rows. */
+/** `brier_score_loss`: mean of (probability − outcome)². null: no rows were scored. */
 export function brierScore({ positives, negatives }: ScoredOutcomes): number | null {
   const rows = positives.length + negatives.length;
   if (rows === 0) return null;

@@ -1,4 +1,4 @@
-// Runs a comparison: reads outcomes, matches predictions with them, and computes the report.
+// Runs a comparison: reads outcomes, matches predictions with outcomes, and computes the report.
 import { SluiceError } from '../core/errors.ts';
 import { OutcomeLedger } from './outcome-ledger.ts';
 import { type OutcomeReport, outcomeReport } from './outcome-report.ts';
@@ -9,12 +9,15 @@ import type { RowSource } from './row-batch.ts';
 export interface MeasureOptions {
   labels: RowSource & Omit<LabelOptions, 'signal' | 'month'>;
   predictions: Omit<PredictionOptions, 'signal' | 'month' | 'recordTimes'> & { readonly sources: readonly RowSource[] };
-  /** The column with the month, searched in the outcomes, then in the predictions. */
+  /** The column with the month. It is read from the outcomes, or from the predictions if the outcomes lack it. */
   month: LabelOptions['month'];
   signal?: AbortSignal | undefined;
 }
 
-/** @throws SluiceError usage; outcomes_invalid: unusable rows, duplicate keys, or no prediction matches an outcome; any error of reading */
+/**
+ * @throws SluiceError usage; outcomes_invalid (unusable rows, duplicate keys, or no prediction matches an outcome); any
+ * error of reading
+ */
 export async function measureOutcomes({ labels, predictions, month, signal }: MeasureOptions): Promise<OutcomeReport> {
   const ledger = new OutcomeLedger();
   const labelled = await readLabels(ledger, labels, { ...labels, month, signal });

@@ -1,50 +1,58 @@
-// Stores the outcome of each application together with its predictions; memory depends on the number of outcomes, not of predictions.
+// Stores the outcome of each application with its predictions.
+// Memory depends on the number of outcomes, not on the number of predictions.
 import { SluiceError } from '../core/errors.ts';
 import { NO_MONTH } from './calendar-month.ts';
 import type { ScoredOutcomes } from './discrimination.ts';
 
-// Maps keys to numbers. The bytes of each key are stored once and compared completely, so equal hashes are harmless.
+// The class below maps keys to numbers. The bytes of each key are stored once and compared completely, so two keys with
+// equal hashes are distinguished.
 
 /** Maximum length of a key in bytes. */
 const MAX_KEY_BYTES = 4096;
-/** Words per piece of the store; a key does not cross pieces. */
+/** Number of 32-bit integers per piece of the key store. A key is stored in a single piece. */
 const PIECE_WORDS = 1 << 16;
-/** Initial capacity in keys. */
+/** Initial capacity, number of keys. */
 const FIRST_KEYS = 1 << 10;
 
 /**
- * An open-addressed hash table. A key takes 8 bytes, 8 to 16 bytes in the table, and its UTF-8 bytes rounded up to
- * 4-byte words plus one word. Memory rises by half while the table grows.
+ * A hash table with open addressing. The memory for a key is 8 bytes, 8 to 16 bytes for its slots, and its UTF-8 bytes
+ * rounded up to a multiple of 4, plus 4 bytes. While the table grows, it needs half as much memory in addition.
  */
 export class KeyTable {
   #count = 0;
-  /** Key number + 1 by hash; 0: free. The size is a power of two, and at most half is in use. */
+  /**
+   * Slots with key number + 1; 0: the slot is free. The number of slots is a power of two, and at most half of them are
+   * in use.
+   */
   #slots = new Uint32Array(FIRST_KEYS * 2);
-  /** Hash by key number. */
+  /** The hash of each key, by key number. */
   #hashes = new Uint32Array(FIRST_KEYS);
-  /** Offset of the first word by key number, counted through all pieces. */
+  /** The offset of the first 32-bit integer of each key, by key number. Offsets count through all pieces. */
   #starts = new Uint32Array(FIRST_KEYS);
   readonly #pieces: Int32Array[] = [];
-  /** Offset of the first free word. */
+  /** Offset of the first free 32-bit integer. */
   #end = 0;
   /** The current key: its length, then its bytes padded with zeros. */
   readonly #words = new Int32Array(2 + MAX_KEY_BYTES / 4);
   readonly #bytes = Buffer.from(this.#words.buffer);
-  /** Random, because keys come from outside and their hash collisions must not be predictable. */
+  /** The seed is random, because keys come from untrusted inputs and collisions must not be predictable. */
   readonly #seed = crypto.getRandomValues(new Int32Array(1))[0]!;
 
-  /** Number of keys; they are numbered from 0 in insertion order. */
+  /** Number of keys. Keys are numbered from 0 in the order of insertion. */
   get count(): number {
     return this.#count;
   }
 
-  /** The number of a key; -1: unknown. @throws SluiceError limit_exceeded */
+  /** The number of a key; -1: the key is unknown. @throws SluiceError limit_exceeded */
   find(key: string): number {
     const words = this.#load(key);
     return this.#slots[this.#slotOf(this.#hash(words), words)]! - 1;
   }
 
-  /** The number of a key; a new key is added and gets the previous `count`. @throws SluiceError limit_exceeded */
+  /**
+   * Returns the number of a key. A new key is added; its number is the previous `count`.
+   * @throws SluiceError limit_exceeded
+   */
   enter(key: string): number {
     const words = this.#load(key);
     const hash = this.#hash(words);
@@ -60,7 +68,7 @@ export class KeyTable {
     return index;
   }
 
-  /** Loads the current key and returns its number of words. */
+  /** Loads a key as the current key. Returns its number of 32-bit integers. */
   #load(key: string): number {
     // A UTF-16 code unit needs at most three bytes.
     if (key.length * 3 > MAX_KEY_BYTES && Buffer.byteLength(key) > MAX_KEY_BYTES) {
@@ -89,7 +97,7 @@ export class KeyTable {
     return (h ^ (h >>> 16)) >>> 0;
   }
 
-  /** The slot of the current key, or the free slot for it. */
+  /** The slot of the current key. If the key is unknown, the free slot for it. */
   #slotOf(hash: number, words: number): number {
     const mask = this.#slots.length - 1;
     for (let slot = hash & mask; ; slot = (slot + 1) & mask) {
@@ -106,7 +114,7 @@ export class KeyTable {
     return true;
   }
 
-  /** Stores the current key and returns the offset of its first word. @throws SluiceError limit_exceeded */
+  /** Stores the current key. Returns the offset of its first 32-bit integer. @throws SluiceError limit_exceeded */
   #store(words: number): number {
     if ((this.#end % PIECE_WORDS) + words > PIECE_WORDS || this.#end === this.#pieces.length * PIECE_WORDS) {
       this.#end = this.#pieces.length * PIECE_WORDS;
@@ -142,53 +150,59 @@ function larger(array: Uint32Array<ArrayBuffer>): Uint32Array<ArrayBuffer> {
   return grown;
 }
 
-/** The outcome is not known yet. */
+/** The value of an outcome that is not known yet. */
 export const UNKNOWN = 2;
 /** 0 or 1 (the positive class), or UNKNOWN. */
 export type Outcome = 0 | 1 | typeof UNKNOWN;
 
-/** No model or no decision. */
+/** The number that means no model or no decision. */
 const NONE = 0xff;
-/** Maximum number of models and of decisions; more indicate a wrong column. */
+/** Maximum number of models, and of decisions. A larger number indicates that the wrong column was specified. */
 const MAX_NAMES = 0xff;
 const FIRST_LABELS = 1 << 10;
 
 interface PredictionEntry {
   model: string;
   probability: number;
-  /** NO_MONTH: use the month of the outcome, if known. */
+  /** NO_MONTH: the month of the outcome is used, if it is known. */
   month: number;
   decision: string | null;
-  /** Time of the prediction, ms since 1970; a newer prediction replaces an older one. 0: unknown, so the order of the rows decides. */
+  /**
+   * Time of the prediction, ms since 1970; a newer prediction replaces an older prediction. 0: the time is unknown, so
+   * the order of the rows decides.
+   */
   time: number;
 }
 
-/** One prediction per outcome. Predictions of a further model for the same application go into a further layer. */
+/**
+ * Stores one prediction per outcome. If several models predict the same application, each prediction is in another
+ * layer.
+ */
 interface Layer {
   readonly models: Uint8Array;
   readonly probabilities: Float64Array;
   readonly months: Uint16Array;
   readonly decisions: Uint8Array;
-  /** null: no time is known. */
+  /** null: no prediction has a known time. */
   times: Float64Array | null;
 }
 
 export interface DecisionCount {
-  /** null: no decision was predicted. */
+  /** null: the predictions have no decision. */
   decision: string | null;
   positives: number;
   negatives: number;
 }
 
-/** Predictions with a known outcome for a model and month. */
+/** The predictions of a model for a month that have a known outcome. */
 export interface LedgerMonth extends ScoredOutcomes {
   readonly month: number;
   readonly decisions: readonly DecisionCount[];
 }
 
 /**
- * Enter all outcomes before any prediction. Takes 3 bytes per outcome in addition to its key, and 12 bytes per model
- * that predicted it (20 with times).
+ * The ledger. All outcomes must be entered before the first prediction. Memory is 3 bytes per outcome in addition to
+ * its key, and 12 bytes per outcome and model (20 with times).
  */
 export class OutcomeLedger {
   readonly #keys = new KeyTable();
@@ -209,12 +223,12 @@ export class OutcomeLedger {
     return this.#known;
   }
 
-  /** Names of the models in order of appearance. */
+  /** The names of the models in the order in which they first occurred. */
   get models(): readonly string[] {
     return this.#models;
   }
 
-  /** Enters an outcome. false: the key exists already, and its outcome is replaced. */
+  /** Enters an outcome. Returns false if the key exists already; its outcome is then replaced. */
   label(key: string, outcome: Outcome, month: number): boolean {
     const before = this.#keys.count;
     const index = this.#keys.enter(key);
@@ -231,8 +245,9 @@ export class OutcomeLedger {
   }
 
   /**
-   * Enters a prediction. `repeated`: the model has predicted this application before, and the newer prediction is kept.
-   * @throws SluiceError limit_exceeded: too many models or decisions
+   * Enters a prediction. `repeated`: the model already had a prediction for this application, and the newer prediction
+   * is kept.
+   * @throws SluiceError limit_exceeded if there are too many models or decisions
    */
   predict(
     key: string,
@@ -252,7 +267,7 @@ export class OutcomeLedger {
     return free ? 'matched' : 'repeated';
   }
 
-  /** Removes the predictions of all models for an application; returns their number. */
+  /** Removes the predictions of all models for an application. Returns the number of removed predictions. */
   forget(key: string): number {
     const index = this.#keys.find(key);
     if (index < 0) return 0;
@@ -267,7 +282,7 @@ export class OutcomeLedger {
     return first === undefined ? 0 : first.models.reduce((n, model) => (model === NONE ? n : n + 1), 0);
   }
 
-  /** Predictions of a model with a known outcome, by month in ascending order; NO_MONTH comes last. */
+  /** The predictions of a model that have a known outcome, by month in ascending order. NO_MONTH comes last. */
   months(model: string): LedgerMonth[] {
     const wanted = this.#models.indexOf(model);
     const months = new Map<number, MonthCounts>();
@@ -292,7 +307,10 @@ export class OutcomeLedger {
     }
   }
 
-  /** The layer with the model's prediction for an application, else the first layer with a free entry. */
+  /**
+   * The layer that contains the model's prediction for an application; if there is none, the first layer with a free
+   * entry.
+   */
   #layerOf(index: number, model: number): { layer: Layer; free: boolean } {
     for (const layer of this.#layers) {
       const there = layer.models[index]!;
@@ -312,12 +330,12 @@ export class OutcomeLedger {
   }
 }
 
-/** Counts of a month: rows are counted first, then probabilities are filled in. */
+/** The counts of a month. Rows are counted first, then the probabilities are filled in. */
 class MonthCounts implements ScoredOutcomes {
   positives = new Float64Array(0);
   negatives = new Float64Array(0);
   #put: [negatives: number, positives: number] = [0, 0];
-  /** Pairs of negatives and positives by decision; the last pair is for predictions without a decision. */
+  /** Numbers of negatives and positives for each decision. The last pair is for predictions without a decision. */
   readonly #byDecision: Float64Array;
 
   constructor(decisions: number) {
@@ -343,7 +361,10 @@ class MonthCounts implements ScoredOutcomes {
     return { positives: this.positives.sort(), negatives: this.negatives.sort() };
   }
 
-  /** Sorted by name, so that the order of the inputs is irrelevant; predictions without a decision come last. */
+  /**
+   * The counts by decision, sorted by name, so that they do not depend on the order of the inputs. Predictions without
+   * a decision come last.
+   */
   decisions(names: readonly string[]): DecisionCount[] {
     const counts = [...names, null].flatMap((decision, i) => {
       const [negatives, positives] = [this.#byDecision[i * 2]!, this.#byDecision[i * 2 + 1]!];

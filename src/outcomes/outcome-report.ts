@@ -1,4 +1,4 @@
-// Builds the report of a ledger: for each model and month the discrimination and calibration of its scores, and the outcomes by decision.
+// Builds the report of a ledger: discrimination and calibration of the scores for each model and month, and the outcomes by decision.
 
 import { monthText } from './calendar-month.ts';
 import { type Calibration, calibration } from './calibration.ts';
@@ -7,17 +7,17 @@ import { byName, type DecisionCount, type LedgerMonth, type OutcomeLedger } from
 import type { PredictionCounts } from './read-predictions.ts';
 
 interface DecisionOutcome {
-  /** null: no decision was predicted. */
+  /** null: the predictions have no decision. */
   decision: string | null;
   rows: number;
-  /** Rows that are not in the positive class. */
+  /** Number of rows that are not in the positive class. */
   bad: number;
   badRatio: number;
 }
 
 export interface OutcomeGroup extends Discrimination {
   model: string;
-  /** `2026-03`; null: all months together, or no month is known. */
+  /** `2026-03`; null: the group contains all months, or predictions without a known month. */
   month: string | null;
   rows: number;
   positives: number;
@@ -32,24 +32,27 @@ export interface OutcomeGroup extends Discrimination {
 export interface OutcomeReport {
   labels: {
     rows: number;
-    /** Distinct keys. */
+    /** Number of distinct keys. */
     keys: number;
-    /** Keys without a known outcome yet. */
+    /** Number of keys whose outcome is not known yet. */
     unknown: number;
-    /** Keys with a known outcome and at least one prediction. */
+    /** Number of keys with a known outcome and at least one prediction. */
     matched: number;
     repeated: number;
   };
   predictions: PredictionCounts & { sources: number };
   /** Sorted by model, then by month. */
   groups: OutcomeGroup[];
-  /** Results over all months, for each model with several months. */
+  /** Results over all months, for each model that has several months. */
   totals: OutcomeGroup[];
 }
 
 type ReportCounts = Pick<OutcomeReport, 'predictions'> & { labels: { rows: number; repeated: number } };
 
-/** Sorts the scores of one model at a time, which takes at most 16 bytes per prediction in addition to the ledger. */
+/**
+ * Builds the report. It sorts the scores of one model at a time, so it needs at most 16 bytes per prediction in
+ * addition to the ledger.
+ */
 export function outcomeReport(ledger: OutcomeLedger, { labels, predictions }: ReportCounts): OutcomeReport {
   const groups: OutcomeGroup[] = [];
   const totals: OutcomeGroup[] = [];

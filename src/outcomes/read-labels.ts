@@ -1,4 +1,4 @@
-// Reads outcomes into a ledger: key, outcome and, if present, month.
+// Reads outcomes into a ledger: keys, outcomes and, if present, months.
 import { SluiceError } from '../core/errors.ts';
 import { plainField } from '../formats/delimited/delimited-formatter.ts';
 import { monthOfText, monthOfTime, NO_MONTH } from './calendar-month.ts';
@@ -16,11 +16,11 @@ export interface MonthColumn {
 export type OnDuplicate = 'refuse' | 'last';
 
 export interface LabelOptions {
-  /** Column with the keys; null: use the keys of the records. */
+  /** Column with the keys; null: the record keys are used. */
   readonly key: string | null;
   /** Column with the outcomes. */
   readonly outcome: string;
-  /** Texts for the positive class and for the other class. */
+  /** Texts that mean the positive class. `negative`: texts that mean the other class. */
   readonly positive: readonly string[];
   readonly negative: readonly string[];
   readonly month: MonthColumn | null;
@@ -30,13 +30,13 @@ export interface LabelOptions {
 
 interface LabelCounts {
   rows: number;
-  /** Rows with a key that occurred before. */
+  /** Number of rows whose key occurred in an earlier row. */
   repeated: number;
   /** Whether the input has months. */
   months: boolean;
 }
 
-/** The month in a text; NO_MONTH: none. */
+/** The month in a text; NO_MONTH: the text has another format. */
 export const monthIn = (text: string, { kind }: MonthColumn): number =>
   kind === 'month' ? monthOfText(text) : monthOfTime(text);
 
@@ -45,8 +45,9 @@ const OUTCOME = 1;
 const MONTH = 2;
 
 /**
- * @throws SluiceError outcomes_invalid, with rows and columns but never values: unknown outcomes, missing keys, invalid
- * months, duplicate keys; any error of reading
+ * Reads all outcomes of a source into the ledger.
+ * @throws SluiceError outcomes_invalid (unknown outcomes, missing keys, invalid months, duplicate keys), which names
+ * rows and columns but no values; any error of reading
  */
 export async function readLabels(
   ledger: OutcomeLedger,
@@ -95,7 +96,10 @@ export async function readLabels(
 /** Descriptions of invalid cells in the month column. */
 export const MONTH_WORDS = { month: 'not a month such as 2026-03', time: 'not a time in ISO 8601' } as const;
 
-/** The outcome by text; the empty text means that it is not known yet. @throws SluiceError usage: a text is listed for both outcomes */
+/**
+ * The outcome by text. The empty text means that the outcome is not known yet.
+ * @throws SluiceError usage if a text is listed for both outcomes
+ */
 function outcomesByWord({ positive, negative }: LabelOptions): ReadonlyMap<string, Outcome> {
   const both = positive.filter((word) => negative.includes(word));
   if (both.length > 0)

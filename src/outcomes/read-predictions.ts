@@ -1,4 +1,4 @@
-// Reads predictions into a ledger with outcomes; a prediction is kept if the outcome for its key is known.
+// Reads predictions into a ledger with outcomes. A prediction is stored if the outcome for its key is known.
 import { newColumns } from '../core/batch.ts';
 import { SluiceError } from '../core/errors.ts';
 import { plainField } from '../formats/delimited/delimited-formatter.ts';
@@ -9,15 +9,15 @@ import { MONTH_WORDS, type MonthColumn, monthIn, type OnDuplicate } from './read
 import { type RowBatch, type RowFault, RowFaults, type RowSource, type WantedColumn } from './row-batch.ts';
 
 export interface PredictionOptions {
-  /** Column with the keys; null: use the keys of the records. */
+  /** Column with the keys; null: the record keys are used. */
   readonly key: string | null;
   /** Column with the probability of the positive class. */
   readonly probability: string;
-  /** Model of all predictions: `id:version`. null: the input names it. */
+  /** Model of all predictions: `id:version`; null: each prediction names its model. */
   readonly model: string | null;
-  /** Column with the model; null: use the fields and headers that Sluice writes. */
+  /** Column with the model; null: the fields and headers that Sluice writes are used. */
   readonly modelColumn: string | null;
-  /** Column with the month, used if the outcomes have none. null: the outcomes have it, or no input has. */
+  /** Column with the month, if the outcomes have no month; null: the outcomes have months, or no input has a month. */
   readonly month: MonthColumn | null;
   /** Whether the timestamp of a record determines the month. */
   readonly recordTimes: boolean;
@@ -28,30 +28,31 @@ export interface PredictionOptions {
 /** rows = matched + repeated + withdrawn + unlabelled + withoutProbability + withoutKey */
 export interface PredictionCounts {
   rows: number;
-  /** Predictions with a known outcome; one per application and model. */
+  /** Number of predictions with a known outcome, counted once per application and model. */
   matched: number;
-  /** Further predictions of an application by the same model. */
+  /** Number of further predictions of an application by the same model. */
   repeated: number;
-  /** Predictions withdrawn by a later record without a value. */
+  /** Number of predictions that a later record without a value withdrew. */
   withdrawn: number;
-  /** Predictions without an outcome, or with an outcome that is still unknown. */
+  /** Number of predictions without an outcome, or with an outcome that is not known yet. */
   unlabelled: number;
-  /** Rejected applications and tombstones. */
+  /** Number of rejected applications and of tombstones. */
   withoutProbability: number;
   withoutKey: number;
 }
 
-/** Pattern of `id:version`. */
+/** Matches `id:version`. */
 const MODEL = /^[A-Za-z0-9][A-Za-z0-9._-]{0,99}:[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/;
 
 export const isModelName = (name: string): boolean => MODEL.test(name);
 
-/** Indexes of the requested columns. */
+/** The indexes of the requested columns. */
 const AT = { key: 0, probability: 1, decision: 2, prediction: 3, id: 4, version: 5, model: 6, month: 7 } as const;
 
 /**
- * Reads one source. For several sources, call it for each with the same counts.
- * @throws SluiceError outcomes_invalid, with rows and columns but never values; usage: the model is unknown
+ * Reads the predictions of one source. If there are several sources, it is called for each source with the same
+ * `counts`.
+ * @throws SluiceError outcomes_invalid, which names rows and columns but no values; usage if the model is unknown
  */
 export async function readPredictions(
   ledger: OutcomeLedger,
@@ -95,7 +96,7 @@ const columnsOf = ({ key, probability, modelColumn, month }: PredictionOptions):
   { name: month?.column ?? '' },
 ];
 
-/** @throws SluiceError usage: the input does not contain the model or the month */
+/** Checks that an input contains the model and the month. @throws SluiceError usage */
 function refuseUnsuited({ name }: RowSource, batch: RowBatch, options: PredictionOptions): void {
   const { model, modelColumn, month } = options;
   const said =
@@ -157,7 +158,7 @@ class PredictionRow {
     return null;
   }
 
-  /** Deletes the predictions of a person deleted from the applications, even if the topic is not compacted yet. */
+  /** Deletes the predictions for a key whose application was deleted, even if the topic was not compacted yet. */
   #withdraw(row: number, ledger: OutcomeLedger, counts: PredictionCounts): void {
     const key = this.#options.key === null ? this.#batch.records!.keys[row] : null;
     if (key === null || key === undefined) return;
@@ -177,7 +178,7 @@ class PredictionRow {
     return this.#batch.records?.models[row] ?? `${this.#text(AT.id, row)}:${this.#text(AT.version, row)}`;
   }
 
-  /** null: the month is missing or invalid. */
+  /** The month of a row; null: it is missing or invalid. */
   #month(row: number): number | null {
     const { month, recordTimes } = this.#options;
     const { records } = this.#batch;

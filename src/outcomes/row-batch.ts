@@ -1,13 +1,13 @@
-// Rows of a table, file or topic as texts of named columns; members of JSON objects become such texts.
+// Rows of a table, file or topic as texts of named columns. Members of JSON objects are converted to texts.
 import { type ErrorCode, type ErrorDetail, SluiceError } from '../core/errors.ts';
 import { membersOf } from '../core/exact-json.ts';
 
 export interface WantedColumn {
-  /** Empty: the column is not requested, but keeps its index. */
+  /** Name of the column. An empty name means that the column is not requested, but keeps its index. */
   name: string;
-  /** Reject a header without this column; for JSON, each row is checked. */
+  /** Reject a header without this column. In JSON, each row without it is rejected. */
   required?: true;
-  /** Reject a JSON object with neither this member nor `error`, because it is not a prediction. */
+  /** Reject a JSON object that has neither this member nor `error`, because it is not a prediction. */
   orError?: true;
   /** Keep the text of JSON numbers, because `1.50` and `1.5` are different keys. */
   asWritten?: true;
@@ -17,30 +17,30 @@ export interface RowFault {
   /** Row of the batch, from 0. */
   readonly row: number;
   readonly code: ErrorCode;
-  /** The requested column that is invalid; null: the whole row. */
+  /** The requested column that is invalid; null: the whole row is invalid. */
   readonly column: string | null;
-  /** Message; never contains input values. */
+  /** The message, which never contains input values. */
   readonly message: string;
 }
 
 export interface RowBatch {
   readonly rows: number;
-  /** Row number in the input (from 1) of a row in the batch; for a topic, its offset. */
+  /** The row number in the input (from 1) of a row in the batch. For a topic, the offset of its record. */
   placeOf(row: number): number;
-  /** For each requested column, the text of each row; null: none. */
+  /** For each requested column, the text of each row; null: the row has no value. */
   readonly texts: readonly (readonly (string | null)[])[];
   /** For each requested column, whether the header or the first record contains it. */
   readonly has: readonly boolean[];
-  /** Unreadable rows in order; their texts are undefined. */
+  /** The rows that could not be read, in order. Their texts are undefined. */
   readonly faults: readonly RowFault[];
-  /** Metadata of topic records. */
+  /** Metadata of the records; only for a topic. */
   readonly records?: {
     readonly keys: readonly (string | null)[];
     /** Time of the application, ms since 1970. */
     readonly times: readonly number[];
-    /** Model from the headers; null: none. */
+    /** The model in the headers; null: the headers name no model. */
     readonly models: readonly (string | null)[];
-    /** Whether the record has no value, because its key was deleted. */
+    /** Whether the record is a tombstone: it has no value, because its key was deleted. */
     readonly gone: readonly boolean[];
   };
 }
@@ -70,7 +70,7 @@ export class RowFaults {
     if (this.#told.length < TOLD) this.#told.push({ code, message, row, ...(column === null ? {} : { column }) });
   }
 
-  /** @throws SluiceError outcomes_invalid: there were invalid rows */
+  /** Throws if there were invalid rows. @throws SluiceError outcomes_invalid */
   refuse(name: string): void {
     if (this.#count === 0) return;
     const rows = this.#count === 1 ? 'one row' : `${this.#count} rows`;
@@ -80,7 +80,7 @@ export class RowFaults {
 
 type Fault = Omit<RowFault, 'row'>;
 
-/** Prefix of columns for class probabilities; JSON has an object instead. */
+/** Prefix of the columns with class probabilities. In JSON, they are members of an object. */
 const OF_CLASS = 'probability.';
 const TAGS = new Set(['boolean_value', 'long_value', 'double_value', 'string_value']);
 
@@ -94,7 +94,7 @@ export class ObjectColumns {
     this.#columns = columns;
   }
 
-  /** For each column, whether the first object had it. */
+  /** For each column, whether the first object has it. */
   get has(): readonly boolean[] {
     return this.#has ?? this.#columns.map(() => false);
   }
@@ -132,7 +132,7 @@ export class ObjectColumns {
       if (typeof value === 'object')
         return fault('bad_type', column.name, 'a text, a number, true or false is expected');
       const text = typeof value === 'number' && column.asWritten ? writtenIn(json, column.name, value) : String(value);
-      // Different texts with unpaired surrogates could have the same UTF-8 bytes.
+      // Different texts with unpaired surrogates can have the same UTF-8 bytes, so they are rejected.
       if (!text.isWellFormed()) return fault('invalid_utf8', column.name, 'contains half a surrogate pair');
       texts[c]![row] = text;
     }
@@ -152,7 +152,7 @@ function memberOf(object: Record<string, unknown>, name: string): unknown {
     : memberWithin(object.passthrough, name);
 }
 
-/** In Protobuf, a value of any type is a message with one field per type. */
+/** Unwraps a value of any type, which in Protobuf is a message with one field per type. */
 function bare(value: unknown): unknown {
   if (typeof value !== 'object' || value === null) return value;
   const members = Object.entries(value);
@@ -160,22 +160,22 @@ function bare(value: unknown): unknown {
   return members.length === 1 && TAGS.has(members[0]![0]) ? members[0]![1] : value;
 }
 
-/** In values with a schema, passthrough columns are in a separate map. */
+/** Finds a passthrough column. In values with a schema, such columns are in a separate map. */
 function memberWithin(map: unknown, name: string): unknown {
   if (typeof map !== 'object' || map === null || !Object.hasOwn(map, name)) return undefined;
   return (map as Record<string, unknown>)[name];
 }
 
-/** The text of a number, found where `memberOf` finds it; JSON.parse would lose digits beyond 2^53. */
+/** The text of a number that `memberOf` found. It is needed because JSON.parse loses digits beyond 2^53. */
 function writtenIn(json: string, name: string, value: number): string {
   const own = tokenOf(json.trim(), name);
   const within = own === undefined ? tokenOf(json.trim(), 'passthrough') : undefined;
   const token = own ?? (within === undefined ? undefined : tokenOf(within, name));
-  // Protobuf wraps it in another member.
+  // In Protobuf, the number is wrapped in another member.
   const bareToken = token?.startsWith('{') ? membersOf(token)[0]?.token : token;
   return bareToken ?? String(value);
 }
 
-/** The last member of that name, which JSON.parse uses too. */
+/** The text of the last member with this name, which is the member that JSON.parse uses. */
 const tokenOf = (json: string, name: string): string | undefined =>
   json.startsWith('{') ? membersOf(json).findLast(({ key }) => key === name)?.token : undefined;

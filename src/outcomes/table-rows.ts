@@ -1,4 +1,4 @@
-// Reads named columns of a file: delimited text with the decoders for applications, JSON record by record.
+// Reads named columns of a file. Delimited text is read with the decoders for applications, JSON record by record.
 import { isUtf8 } from 'node:buffer';
 import { type ColumnBatch, newBatch } from '../core/batch.ts';
 import { type Block, RECORD_OK, recordsOf } from '../core/block.ts';
@@ -15,7 +15,8 @@ import { JsonScanner } from '../io/source/json-scanner.ts';
 import type { RecordScanner } from '../io/source/record-scanner.ts';
 import { ObjectColumns, type RowBatch, type RowFault, type WantedColumn } from './row-batch.ts';
 
-// The JSON response of a prediction request: an object that contains an array of predictions.
+// The functions below read the JSON response of a prediction request, which is an object that contains an array of
+// predictions.
 
 /** The array must begin within this many bytes. */
 const HEAD_BYTES = 64 * 1024;
@@ -25,7 +26,7 @@ const OPEN_OBJECT = 123;
 const OPEN_ARRAY = 91;
 const CLOSE_ARRAY = 93;
 
-/** The members of a response other than its predictions. */
+/** The members of a response except its predictions. */
 interface AnswerEnvelope {
   modelId?: unknown;
   modelVersion?: unknown;
@@ -33,12 +34,12 @@ interface AnswerEnvelope {
 }
 
 /**
- * Extracts the array from a JSON response; other JSON passes unchanged. `envelope` receives the model before the first
- * bytes are returned, and the summary after the last.
- * @throws SluiceError truncated_input: the response is incomplete
+ * Extracts the array from a JSON response. Other JSON passes unchanged. `envelope` gets the model before the first
+ * bytes are yielded, and the summary after the last bytes.
+ * @throws SluiceError truncated_input if the response is incomplete
  */
 async function* predictionsOf(name: string, chunks: Chunks, envelope: AnswerEnvelope): AsyncGenerator<Uint8Array> {
-  /** The first bytes; null once it is known whether they belong to a response. */
+  /** The first bytes of the input; null: it is known whether they are the start of a response. */
   let head: Buffer | null = Buffer.alloc(0);
   let isAnswer = false;
   let held: Buffer = Buffer.alloc(0);
@@ -66,7 +67,7 @@ async function* predictionsOf(name: string, chunks: Chunks, envelope: AnswerEnve
   else yield held.subarray(0, endOf(name, held, envelope));
 }
 
-/** Start of the array; 0: not a response; null: more bytes are needed to decide. */
+/** The start of the array; 0: the input is not a response; null: more bytes are needed to decide. */
 function beginOf(head: Buffer, envelope: AnswerEnvelope): number | null {
   const first = head.findIndex((c) => c > 32 && c !== 0xef && c !== 0xbb && c !== 0xbf);
   if (first < 0) return null;
@@ -115,13 +116,13 @@ const SLAB_BYTES = 1024 * 1024;
 /** Maximum bytes per record and maximum nesting of its JSON. */
 const MAX_RECORD_BYTES = 16 * 1024 * 1024;
 const MAX_DEPTH = 64;
-/** Rows decoded at a time. */
+/** Number of rows that are decoded at once. */
 const BATCH_ROWS = 2048;
 
 /**
  * All rows of a file in order.
- * @throws SluiceError input_*, truncated_input, malformed_json; empty_input: no header; outcomes_invalid: the header
- * lacks a column
+ * @throws SluiceError input_* | truncated_input | malformed_json | empty_input (no header) | outcomes_invalid (the
+ * header lacks a column)
  */
 export async function* tableRows(
   file: TableFile,

@@ -1,4 +1,5 @@
-// Reads a topic from the beginning to its current end. Without a consumer group, it neither commits offsets nor affects members.
+// Reads a topic from the beginning to its current end, without a consumer group.
+// So it neither commits offsets nor affects group members.
 import { isUtf8 } from 'node:buffer';
 import { kafkaClient } from '../connectors/kafka/choose-client.ts';
 import type { KafkaConnection } from '../connectors/kafka/client/connection.ts';
@@ -73,7 +74,7 @@ async function batchOf(
   };
 }
 
-/** A header contains the time of the application if the record's timestamp could not be set to it. */
+/** The time of an application. If the timestamp of the record could not be set to it, a header contains the time. */
 const timeOf = ({ headers, timestamp }: IncomingRecord): number =>
   Number(headerText(headers, TIME_HEADER) ?? timestamp);
 

@@ -14,9 +14,12 @@ export interface HttpCall {
   headers?: Record<string, string>;
   /** Bytes, or a file that is streamed from disk. */
   body?: Uint8Array | { file: string; bytes: number };
-  /** false: retried only if the server certainly did not process the request. Default: true. */
+  /**
+   * Whether the request may be repeated after any failure. false: it is repeated only if the server certainly did not
+   * process it. Default: true.
+   */
   repeatable?: boolean;
-  /** A 3xx status that is a regular response and not a redirect. Default: none. */
+  /** A 3xx status that is a regular response instead of a redirect. Default: none. */
   accepts?: number;
 }
 
@@ -24,7 +27,10 @@ export interface Reply {
   status: number;
   headers: http.IncomingHttpHeaders;
   text: string;
-  /** How often the request was sent. Above 1, an earlier attempt may have been processed although its response was lost. */
+  /**
+   * Number of times that the request was sent. If it is more than 1, an earlier attempt may have been processed
+   * although its response was lost.
+   */
   sent: number;
 }
 
@@ -41,34 +47,37 @@ interface StreamedReply extends Reply {
 }
 
 export interface HttpClientOptions {
-  /** The server's name in messages; must not contain credentials. */
+  /** Name of the server in messages. Must not contain credentials. */
   name: string;
   /** Timeout for the response to a small request, and for a transfer without progress, ms. */
   timeoutMs: number;
-  /** Retries after the first attempt. */
+  /** Maximum number of retries after the first attempt. */
   retries: number;
-  /** PEM file with CA certificates that replace those of the system. */
+  /** PEM file with CA certificates, which replace the certificates of the system. */
   caFile?: string | undefined;
-  /** Code of server errors. Default: registry_unavailable. */
+  /** Error code for failures of the server. Default: registry_unavailable. */
   code?: OutageCode;
-  /** Returns authorization headers; called for each attempt. */
+  /** Returns authorization headers. Called for each attempt. */
   authorize?: (call: HttpCall) => Promise<Record<string, string>>;
 }
 
-/** Maximum size of a response held in memory. */
+/** Maximum size of a response that is held in memory, bytes. */
 const TEXT_BYTES_MAX = 64 * 1024 * 1024;
 const FIRST_PAUSE_MS = 200;
 const LONGEST_PAUSE_MS = 10_000;
-/** Timeout factor for storing a large file after its last byte was sent. */
+/**
+ * Factor by which the timeout is multiplied after the last byte of a file was sent, because storing a large file takes
+ * time.
+ */
 const UPLOAD_PATIENCE = 6;
 
 /** Errors that occur before the first byte is sent. */
 const NOT_SENT = new Set(['ECONNREFUSED', 'ENOTFOUND', 'EAI_AGAIN', 'EHOSTUNREACH', 'ENETUNREACH']);
 
-/** Errors about untrusted certificates, which are not retried. */
+/** Matches errors about untrusted certificates, which are never retried. */
 const DISTRUST = /^(CERT_|ERR_TLS|DEPTH_ZERO|SELF_SIGNED|UNABLE_TO|HOSTNAME)/;
 
-/** A failed attempt that may be retried. `unsent`: the server did not process it. */
+/** A failed attempt that may be repeated. `unsent`: the server did not process the request. */
 class Retry extends Error {
   readonly pauseMs: number | null;
   readonly unsent: boolean;
@@ -84,7 +93,7 @@ export class HttpClient {
   readonly #agent: http.Agent;
   readonly #closing = new AbortController();
 
-  /** @throws SluiceError usage: the CA file cannot be read */
+  /** @throws SluiceError usage if the CA file cannot be read */
   constructor(secure: boolean, options: HttpClientOptions) {
     this.#options = options;
     const pool = { keepAlive: true, maxSockets: 16, scheduling: 'lifo' as const };
@@ -105,7 +114,10 @@ export class HttpClient {
     });
   }
 
-  /** Streams the body of a 2xx response into a new file and hashes it. For other responses, see status and text. */
+  /**
+   * Streams the body of a 2xx response into a new file and hashes it. For any other response, only status and text are
+   * returned.
+   */
   async download(call: HttpCall, file: string): Promise<Download> {
     return this.#tries(call, false, async (response) => {
       if (response.statusCode! >= 300) return { bytes: 0, sha256: '', text: await head(response) };
@@ -123,7 +135,10 @@ export class HttpClient {
     });
   }
 
-  /** Returns a response as a stream, which may break off. The body of a 4xx response is read completely. */
+  /**
+   * Returns the body of a response as a stream, which may end early with an error. The body of a 4xx response is read
+   * completely instead.
+   */
   async stream(call: HttpCall): Promise<StreamedReply> {
     return this.#tries(call, false, async (response) => {
       if (response.statusCode! >= 300) return { text: await head(response), body: null };
@@ -200,14 +215,15 @@ export class HttpClient {
     );
     request.on('response', resolve);
     if (upload) {
-      // The server may reject the request before the last byte was sent; then the response matters, not the broken pipe.
+      // The server may reject the request before the last byte was sent. The error of the pipeline is then ignored in
+      // favour of the response.
       pipeline(createReadStream(body.file), request).catch(reject);
     } else request.end(body);
     return promise;
   }
 }
 
-/** Errors of this machine, not of the server. */
+/** Errors of this machine, as opposed to errors of the server. */
 const LOCAL = new Set(['ENOSPC', 'EDQUOT', 'EACCES', 'EROFS', 'ENOENT', 'EMFILE']);
 
 export const unavailable = (
@@ -217,7 +233,7 @@ export const unavailable = (
   code: OutageCode = 'registry_unavailable',
 ): SluiceError => new SluiceError(code, `${name}: ${why}`, cause === undefined ? {} : { cause });
 
-/** `name`: name of the setting in the message. @throws SluiceError usage */
+/** Parses an http or https URL. `name`: name of the setting in the message. @throws SluiceError usage */
 export function httpAddress(name: string, text: string): URL {
   const url = URL.parse(text);
   if (url && /^https?:$/.test(url.protocol)) return url;
@@ -239,7 +255,10 @@ function retryAfterMs(response: http.IncomingMessage): number | null {
   return Number.isFinite(seconds) && seconds >= 0 ? seconds * 1000 : null;
 }
 
-/** The first bytes of a response as text. The rest is read and discarded, so that the connection can be reused. */
+/**
+ * The first bytes of a response as text. All further bytes are read and discarded, so that the connection can be
+ * reused.
+ */
 async function head(response: http.IncomingMessage): Promise<string> {
   let text = '';
   for await (const chunk of response) if (text.length < 4096) text += (chunk as Buffer).toString('utf8');

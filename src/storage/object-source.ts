@@ -1,4 +1,4 @@
-// Reads an object; after a broken connection, continues with the rest of the same version.
+// Reads an object. After a broken connection, continues with the remaining bytes of the same version.
 
 import path from 'node:path';
 import { sleep } from '../core/clock.ts';
@@ -6,23 +6,23 @@ import { SluiceError } from '../core/errors.ts';
 import { objectAddress, storeOf } from './providers.ts';
 
 interface ObjectSource {
-  /** Each chunk is valid until the next one is requested. */
+  /** A chunk is valid until the next chunk is requested. */
   chunks: AsyncIterable<Uint8Array>;
   /** Total length of `chunks` in bytes. */
   totalBytes: number;
-  /** Bytes of `chunks` read so far. */
+  /** Number of bytes of `chunks` that were read so far. */
   bytesRead(): number;
-  /** Reads the bytes from `start` to before `end` of the same version. Can be called concurrently. @throws as `chunks` */
+  /** Reads the bytes from `start` to before `end` of the same version. Can run concurrently. @throws as `chunks` */
   slice(start: number, end: number): Promise<Uint8Array<ArrayBuffer>>;
-  /** Idempotent. */
+  /** Closes the source. Idempotent. */
   close(): Promise<void>;
 }
 
-/** Maximum number of consecutive broken connections without any received byte. */
+/** Maximum number of consecutive connections that break before a byte is received. */
 const FRUITLESS = 6;
 const FIRST_PAUSE_MS = 200;
 
-/** Size of an object; null: it does not exist. @throws SluiceError storage_unavailable */
+/** Size of an object in bytes; null: the object does not exist. @throws SluiceError storage_unavailable */
 export async function objectSize(name: string): Promise<number | null> {
   const { store, key } = await storeOf(name);
   return (await store.head(key))?.bytes ?? null;
@@ -38,8 +38,8 @@ export async function matchingObjects(pattern: string): Promise<string[]> {
 }
 
 /**
- * Opens a whole object, or some of its ranges, concatenated.
- * @throws SluiceError input_not_found | storage_unavailable immediately; input_changed while reading
+ * Opens an object: all bytes, or the concatenation of some ranges.
+ * @throws SluiceError input_not_found | storage_unavailable when opening; input_changed when reading
  */
 export async function openObject(
   name: string,
@@ -91,14 +91,15 @@ interface VersionRange {
 }
 
 /**
- * Frees the memory of consumed bytes. Otherwise V8 would scan the whole heap for every 8 MB received. Only buffers that
- * own their whole memory are freed: others may belong to Node's pool or share memory with other data.
+ * Frees the memory of consumed bytes immediately. Otherwise V8 would scan the whole heap after every 8 MB received.
+ * Only buffers that own their whole memory are freed: any other buffer may belong to the pool of Node.js or share
+ * memory with other data.
  */
 function freeAtOnce({ buffer, byteLength }: Buffer): void {
   if (buffer instanceof ArrayBuffer && buffer.byteLength === byteLength) buffer.transfer(0);
 }
 
-/** Reads the range, reconnecting as needed; ends early only when the source is closed. */
+/** Reads a range of one version and reconnects if necessary. Ends early only if the source is closed. */
 async function* versionBytes({ name, version, start, end, total, closed }: VersionRange): AsyncGenerator<Uint8Array> {
   const { store, key } = await storeOf(name);
   for (let at = start, fruitless = 0; at < end; ) {

@@ -1,21 +1,25 @@
-// An object that several processes write in parts: a multipart upload, plus a second object for bytes that do not fill a part.
+// Appends to an object that several processes write one after the other.
+// Uses a multipart upload, and a second object for bytes that do not fill a part.
 import { SluiceError } from '../core/errors.ts';
 import { openObject } from './object-source.ts';
 import type { ObjectStore } from './object-store.ts';
 import { objectAddress, storeOf } from './providers.ts';
 
-/** Object storage accepts 10,000 parts of at least 5 MiB. Numbers are skipped after an interrupted writer, so fewer parts are planned. */
+/**
+ * Minimum size of a part, bytes. Object storage accepts 10,000 parts of at least 5 MiB. Fewer parts are planned
+ * (`MOST_PARTS`), because part numbers are skipped after an interrupted writer.
+ */
 const LEAST_PART_BYTES = 8 * 1024 * 1024;
 const MOST_PARTS = 4000;
 
-/** State needed to resume. */
+/** The state that a process needs to resume writing. */
 interface GrowingState {
-  /** Id of the multipart upload; null: not started. */
+  /** ID of the multipart upload; null: it was not started. */
   upload: string | null;
   parts: { part: number; etag: string; bytes: number }[];
   /** Number of the next part. */
   next: number;
-  /** Object with the bytes after the last part; null: none. */
+  /** The object with the bytes after the last part; null: all bytes are in parts. */
   left: { name: string; bytes: number } | null;
 }
 
@@ -36,13 +40,13 @@ interface GrowingObject {
   state: string | null;
   /** Number of part numbers that another writer may still use. */
   skip: number;
-  /** Name of an object for bytes that do not fill a part; no other writer uses it. */
+  /** Returns the name of an object for bytes that do not fill a part. No other writer may use this name. */
   leftName: (offset: number) => string;
 }
 
 /**
- * Appends to an object. A writer that lost its lease may still send parts after another writer has resumed. Its part
- * numbers are therefore not reused, and a part that is not in the saved state does not belong to the object.
+ * Appends to an object. A writer that lost its lease may still send parts after another writer has resumed. So the part
+ * numbers of a writer are never reused, and a part that is not in the saved state does not belong to the object.
  */
 export class ObjectTail {
   readonly #store: ObjectStore;
@@ -53,11 +57,11 @@ export class ObjectTail {
   #held: Buffer;
   #spare: Buffer | null = null;
   #filled = 0;
-  /** Whether bytes were written since the rest was last saved. */
+  /** Whether bytes were written since the bytes after the last part were saved. */
   #changed = false;
   #sending: Promise<void> = Promise.resolve();
   #failure: unknown = null;
-  /** Id of a multipart upload that was started here and is not in a saved state yet. */
+  /** ID of a multipart upload that this object started and that no saved state contains yet. */
   #begun: string | null = null;
 
   private constructor(options: GrowingObject, state: GrowingState, store: ObjectStore) {
@@ -78,7 +82,8 @@ export class ObjectTail {
   }
 
   /**
-   * Buffers and sends bytes; the caller may reuse them once the promise resolves. After an error, `sync` fails too.
+   * Buffers and sends bytes. The caller may reuse the buffer when the promise resolves. After an error, `sync` fails
+   * too.
    * @throws SluiceError storage_unavailable
    */
   async write(bytes: Uint8Array): Promise<void> {
@@ -92,7 +97,7 @@ export class ObjectTail {
       try {
         await this.#send();
       } catch (error) {
-        // Some of these bytes are buffered but not counted, so `sync` must fail.
+        // Some of these bytes are buffered, but the caller does not count them, so `sync` must fail too.
         this.#failure ??= error;
         throw error;
       }
@@ -117,19 +122,22 @@ export class ObjectTail {
     return JSON.stringify(this.#state);
   }
 
-  /** Called when the state from `sync` was saved: removes objects that it replaced. Never throws. */
+  /**
+   * Must be called when the state that `sync` returned was saved. Removes the objects that this state replaced. Never
+   * throws.
+   */
   async told(): Promise<void> {
     this.#begun = null;
     for (const name of this.#superseded.splice(0)) await this.#store.remove(name).catch(() => {});
   }
 
-  /** Never throws. */
+  /** Aborts a multipart upload that no saved state contains. Never throws. */
   async close(): Promise<void> {
     await this.#sending.catch(() => {});
     if (this.#begun !== null) await this.#store.abortParts(this.#key, this.#begun).catch(() => {});
   }
 
-  /** Reads the saved rest back into the buffer, to be written with the following bytes. */
+  /** Reads the saved bytes after the last part back into the buffer, so that they become part of the next part. */
   async #takeBack({ name, bytes }: { name: string; bytes: number }): Promise<void> {
     const { scheme, bucket } = objectAddress(this.#options.name);
     const source = await openObject(`${scheme}://${bucket}/${name}`);
@@ -153,7 +161,7 @@ export class ObjectTail {
     return { name, bytes: this.#filled };
   }
 
-  /** Sends a part while the next one is being filled. */
+  /** Sends the filled part in the background, while the next part is filled. */
   async #send(): Promise<void> {
     await this.#sent();
     if (this.#state.upload === null) {
@@ -198,7 +206,7 @@ export async function completeObject(
   try {
     await store.completeParts(key, upload, parts);
   } catch (error) {
-    // An earlier call completed the object, but its response was lost.
+    // If the object has its final length, an earlier call completed it and only the response was lost.
     if ((await store.head(key))?.bytes !== length) throw error;
   }
 }

@@ -3,19 +3,25 @@ import { SluiceError } from '../core/errors.ts';
 import type { ObjectStore } from './object-store.ts';
 import { objectAddress, storeOf } from './providers.ts';
 
-/** Object storage accepts 10,000 parts of at least 5 MiB; parts grow, so that objects of terabytes fit. */
+/**
+ * Size of the first parts, bytes. Object storage accepts 10,000 parts of at least 5 MiB. The size of parts grows after
+ * `GROWS_AFTER` parts, so that an object can have terabytes.
+ */
 const FIRST_PART_BYTES = 8 * 1024 * 1024;
 const GROWS_AFTER = 1000;
 /** Number of parts sent concurrently. */
 const AT_ONCE = 3;
 
-/** Succeeds if the object does not exist. @throws SluiceError storage_unavailable */
+/** Removes an object. Succeeds if the object does not exist. @throws SluiceError storage_unavailable */
 export async function removeObject(name: string): Promise<void> {
   const { store, key } = await storeOf(name);
   await store.remove(key);
 }
 
-/** States: open → complete (all bytes are stored but invisible) → published. Any state → aborted. */
+/**
+ * An upload. States: open → complete (all bytes are stored but not visible) → published. It can be aborted in any
+ * state.
+ */
 export class ObjectUpload {
   readonly name: string;
   bytesWritten = 0;
@@ -25,7 +31,9 @@ export class ObjectUpload {
   readonly #running = new Set<Promise<unknown>>();
   #upload: Promise<string> | null = null;
   #held: Buffer;
-  /** Buffers of sent parts for reuse; new ones would be freed only by full garbage collections. */
+  /**
+   * The buffers of sent parts, which are reused, because new buffers would be freed only by full garbage collections.
+   */
   readonly #spare: Buffer[] = [];
   #filled = 0;
   #failure: unknown = null;
@@ -43,7 +51,10 @@ export class ObjectUpload {
     return this.#store;
   }
 
-  /** Buffers and sends bytes; the caller may reuse them once the promise resolves. @throws SluiceError storage_unavailable */
+  /**
+   * Buffers and sends bytes. The caller may reuse the buffer when the promise resolves.
+   * @throws SluiceError storage_unavailable
+   */
   async write(bytes: Uint8Array): Promise<void> {
     for (let at = 0; at < bytes.length; ) {
       const n = Math.min(bytes.length - at, this.#held.length - this.#filled);
@@ -62,7 +73,10 @@ export class ObjectUpload {
     await Promise.all(this.#parts);
   }
 
-  /** Makes the object visible. After an error, the parts remain until `abort`. @throws SluiceError storage_unavailable | output_failed */
+  /**
+   * Makes the object visible. After an error, the stored parts remain until `abort`.
+   * @throws SluiceError storage_unavailable | output_failed
+   */
   async publish(): Promise<void> {
     if (this.#upload === null) {
       const done = await (await this.#opened()).put(this.#key, this.#held.subarray(0, this.#filled));
@@ -75,7 +89,10 @@ export class ObjectUpload {
     this.#over = true;
   }
 
-  /** Removes all parts. If the storage is unreachable, a lifecycle rule of the bucket must remove them. Never throws. */
+  /**
+   * Removes all parts. If the storage is unreachable, they remain until a lifecycle rule of the bucket removes them.
+   * Never throws.
+   */
   async abort(): Promise<void> {
     if (this.#over) return;
     this.#over = true;

@@ -1,16 +1,17 @@
-// The providers of object storage, and names of objects. Code of a provider is loaded on demand, because runs of local files need none.
+// The providers of object storage, and names of objects.
+// The code of a provider is loaded on demand, because runs of local files do not need it.
 import { SluiceError } from '../core/errors.ts';
 import type { ObjectStore } from './object-store.ts';
 
 interface Provider {
-  /** Form of object names, for messages. */
+  /** The form of object names, for messages. */
   form: string;
   bucket: RegExp;
-  /** @throws SluiceError usage: a setting in the environment is invalid */
+  /** Opens a bucket. @throws SluiceError usage if a setting in the environment is invalid */
   open(bucket: string, env: NodeJS.ProcessEnv): Promise<ObjectStore>;
 }
 
-/** Providers by URL scheme. A new provider needs a folder and a line here. */
+/** Providers by URL scheme. To add a provider, create its folder and add an entry here. */
 const PROVIDERS: Readonly<Record<string, Provider>> = {
   s3: { form: 's3://bucket/key', bucket: /^[a-z0-9][a-z0-9.-]{1,62}$/, open: async (bucket, env) => (await import('./s3/s3-store.ts')).openS3(bucket, env) }, // biome-ignore format: one line
   az: { form: 'az://container/blob', bucket: /^[a-z0-9$][a-z0-9-]{2,62}$/, open: async (container, env) => (await import('./azure/azure-store.ts')).openAzure(container, env) }, // biome-ignore format: one line
@@ -41,7 +42,7 @@ export function objectAddress(name: string): ObjectAddress {
   throw new SluiceError('usage', `${name} is not of the form ${form}`);
 }
 
-/** Opened stores by scheme and bucket; connections and credentials are shared by the process. */
+/** The opened stores by scheme and bucket. All code of the process shares their connections and credentials. */
 const stores = new Map<string, Promise<ObjectStore>>();
 
 /** The store of an object, and its key. @throws SluiceError usage */

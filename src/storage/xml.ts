@@ -1,8 +1,8 @@
-// A minimal XML reader for responses of object storage: elements by name, without namespaces or attributes.
+// A minimal XML reader for responses of object storage: finds elements by name, and does not support namespaces or attributes.
 
 const ENTITIES: Record<string, string> = { amp: '&', lt: '<', gt: '>', quot: '"', apos: "'" };
 
-/** The contents of all elements of this name. */
+/** The contents of all elements with this name. */
 export function* elements(xml: string, name: string): Generator<string, void, void> {
   const [open, close] = [`<${name}>`, `</${name}>`];
   for (let at = xml.indexOf(open); at >= 0; ) {
@@ -13,7 +13,7 @@ export function* elements(xml: string, name: string): Generator<string, void, vo
   }
 }
 
-/** The text of the first element of this name; empty: none. */
+/** The text of the first element with this name; empty if there is none. */
 export function tag(xml: string, name: string): string {
   return unescaped(elements(xml, name).next().value ?? '');
 }

@@ -1,4 +1,4 @@
-// Lays out WebAssembly memory before it exists: space is allocated first and filled when the memory is built.
+// Lays out WebAssembly memory before it exists: addresses are allocated first, and the contents are written when the memory is built.
 
 /** Alignment of every allocation, bytes: a cache line. */
 const LINE = 64;
@@ -8,7 +8,7 @@ export class Arena {
   #end = LINE;
   readonly #writes: ((memory: ArrayBuffer) => void)[] = [];
 
-  /** Allocates `bytes` and returns the address. `write` fills the space when the memory is built. */
+  /** Allocates `bytes` bytes and returns their address. `write` fills them when the memory is built. */
   take(bytes: number, write?: (memory: ArrayBuffer, at: number) => void): number {
     const at = this.#end;
     this.#end = Math.ceil((at + bytes) / LINE) * LINE;
@@ -20,7 +20,7 @@ export class Arena {
     return this.#end;
   }
 
-  /** Builds the contents of the memory from address 0. */
+  /** Returns the contents of the memory, starting at address 0. */
   build(): Uint8Array<ArrayBuffer> {
     const memory = new ArrayBuffer(this.#end);
     for (const write of this.#writes) write(memory);

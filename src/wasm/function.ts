@@ -12,7 +12,7 @@ import {
 } from './instructions.ts';
 import { type Label, TypeStack } from './type-stack.ts';
 
-/** Space reserved before a number or an opcode is written, bytes. */
+/** Number of bytes for which space is reserved before a number or an opcode is written. */
 const SPARE = 32;
 
 const DOUBLE = new Float64Array(1);
@@ -93,7 +93,7 @@ export class ByteList {
     return this.unsigned(list.length).append(list.view());
   }
 
-  /** The bytes so far, as a view; valid until more are appended. */
+  /** A view of the bytes so far. It is valid until further bytes are appended. */
   view(): Uint8Array<ArrayBuffer> {
     return this.#bytes.subarray(0, this.length);
   }
@@ -113,17 +113,18 @@ const NO_RESULT = 0x40;
 const END = 0x0b;
 const ELSE = 0x05;
 
-/** Cached constants of sixteen equal bytes. */
+/** Cache of vector constants with sixteen equal bytes. */
 const SAME: (readonly number[])[] = [];
 
 /**
- * Every method appends instructions and returns the function. It throws InvalidKernel if an instruction does not match
- * the types on the stack; the stack trace shows the line that emits it.
+ * A function that is being emitted. Every method appends instructions and returns this object. A method throws
+ * InvalidKernel if an instruction does not match the types on the stack; the stack trace shows the line that emits the
+ * instruction.
  */
 export class WasmFunction<P extends string = string> {
   readonly name: string;
   readonly params: Readonly<Record<P, Local>>;
-  /** Parameters, then local variables. */
+  /** The parameters, followed by the local variables. */
   readonly variables: Local[] = [];
   /** Names of blocks, in the order in which they are opened. */
   readonly blocks: string[] = [];
@@ -252,7 +253,7 @@ export class WasmFunction<P extends string = string> {
     return this;
   }
 
-  /** Emits a load or a store. Its address must be on the stack. */
+  /** Emits a load or a store. The address (for a store, followed by the value) must be on the stack. */
   memory(op: MemoryOp, offset = 0): this {
     const instruction = MEMORY[op];
     if (!(Number.isInteger(offset) && offset >= 0)) this.#stack.refuse(`${op} at the offset ${offset}`);
@@ -279,7 +280,8 @@ export class WasmFunction<P extends string = string> {
   }
 
   /**
-   * Emits an if: pops a number and runs `then` if it is non-zero, else `otherwise`. Both must push `result`, if given.
+   * Emits a conditional: pops a number and runs `then` if it is not zero, else `otherwise`. If `result` is given, both
+   * must push a value of this type.
    */
   when(then: () => void, otherwise?: () => void, result: WasmType | null = null): this {
     this.#stack.take('i32', 'if');
@@ -299,8 +301,8 @@ export class WasmFunction<P extends string = string> {
   }
 
   /**
-   * Emits a block. `leave` and `leaveIf` with the label passed to `body` jump to its end. The body must push `result`,
-   * if given.
+   * Emits a block. `leave` and `leaveIf` jump to its end if they get the label that is passed to `body`. If `result` is
+   * given, the body must push a value of this type.
    */
   block(name: string, body: (label: Label) => void, result: WasmType | null = null): this {
     this.#code.byte(0x02).byte(result ? TYPE_CODES[result] : NO_RESULT);
@@ -321,7 +323,7 @@ export class WasmFunction<P extends string = string> {
     return this;
   }
 
-  /** Pops a number n and leaves the block of label n; for larger numbers, the block `otherwise`. */
+  /** Pops a number n and leaves the block of label n, or the block `otherwise` if n is too large. */
   leaveAt(labels: readonly Label[], otherwise: Label): this {
     this.#stack.take('i32', 'br_table');
     const depths = labels.map((label) => this.#stack.branch(label, 'br_table'));
@@ -331,7 +333,7 @@ export class WasmFunction<P extends string = string> {
     return this;
   }
 
-  /** Pops a number and leaves the block if it is non-zero. */
+  /** Pops a number and leaves the block if the number is not zero. */
   leaveIf(label: Label): this {
     this.#stack.take('i32', 'br_if');
     this.#code.byte(0x0d).unsigned(this.#stack.branch(label, 'br_if'));

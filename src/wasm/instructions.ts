@@ -1,9 +1,9 @@
 // The instructions that kernels use: opcode, operand types and result type.
-// Opcodes and signatures are those of the WebAssembly core specification.
+// Source of the opcodes and signatures: WebAssembly core specification.
 
 export type WasmType = 'i32' | 'i64' | 'f32' | 'f64' | 'v128';
 
-/** Value types as a module encodes them. */
+/** The encoding of value types in a module. */
 export const TYPE_CODES: Readonly<Record<WasmType, number>> = {
   i32: 0x7f,
   i64: 0x7e,
@@ -86,7 +86,9 @@ export const PLAIN = {
 };
 export type PlainOp = keyof typeof PLAIN;
 
-/** Selects the first of two operands of the same type if the i32 on top of the stack is non-zero, else the second. */
+/**
+ * Selects one of two operands of the same type: the first if the i32 on top of the stack is not zero, else the second.
+ */
 export const SELECT = 0x1b;
 
 const load = (name: string, type: WasmType, align: number, ...code: number[]): MemoryInstruction => ({

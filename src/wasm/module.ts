@@ -7,18 +7,18 @@ import { ByteList, type WasmFunction } from './function.ts';
 import { TYPE_CODES } from './instructions.ts';
 import type { printWat } from './print-wat.ts';
 
-// With SLUICE_DUMP_WAT=folder, each assembled kernel is also written there as text, to compare with stack traces and
-// profiles.
+// If SLUICE_DUMP_WAT names a folder, each assembled kernel is also written to this folder as text, to compare it with
+// stack traces and profiles.
 
 type Printer = { printWat: typeof printWat };
 
 const FOLDER = process.env.SLUICE_DUMP_WAT;
 
-/** Identical kernels of several streams or workers share a file. */
+/** Writes a kernel as text. Identical kernels of several streams or workers share a file. */
 function dumpWat(name: string, code: Uint8Array): void {
   if (!FOLDER) return;
-  // Loaded on first use, and synchronously because kernels are assembled in a synchronous step. The extension is
-  // computed because the build does not rewrite paths in strings.
+  // The printer is loaded on first use. It is loaded synchronously, because kernels are assembled synchronously. The
+  // extension is computed, because the build does not rewrite paths in strings.
   const { printWat } = createRequire(import.meta.url)(`./print-wat${path.extname(import.meta.url)}`) as Printer;
   const { crc32 } = process.getBuiltinModule('node:zlib');
   mkdirSync(FOLDER, { recursive: true });
@@ -28,9 +28,9 @@ function dumpWat(name: string, code: Uint8Array): void {
 export type WasmExports = Record<string, (...args: number[]) => void>;
 
 /**
- * Loads an assembled module with a memory that starts with `image`. One extra page keeps vector loads near the end in
- * bounds.
- * @throws RangeError if memory is insufficient, WebAssembly.CompileError without SIMD support
+ * Loads an assembled module with a memory that starts with `image`. The memory has an additional page, so that vector
+ * loads near the end of the image stay in bounds.
+ * @throws RangeError if there is not enough memory; WebAssembly.CompileError if the engine does not support SIMD
  */
 export function loadModule(code: Uint8Array, image: Uint8Array): { memory: WebAssembly.Memory; exports: WasmExports } {
   const memory = new WebAssembly.Memory({ initial: Math.ceil(image.length / PAGE) + 1 });
@@ -41,7 +41,7 @@ export function loadModule(code: Uint8Array, image: Uint8Array): { memory: WebAs
 
 /**
  * Assembles functions into a module that imports one memory of any size (`env.memory`) and exports every function by
- * name. `name` is the module's name in stack traces. With SLUICE_DUMP_WAT the module is also written as text.
+ * name. `name`: name of the module in stack traces. If SLUICE_DUMP_WAT is set, the module is also written as text.
  */
 export function assemble(
   name: string,

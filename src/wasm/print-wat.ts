@@ -1,4 +1,4 @@
-// Prints an assembled module in the WebAssembly text format, for debugging; reads the same bytes that V8 compiles.
+// Prints an assembled module in the WebAssembly text format, for debugging. It reads the bytes that V8 compiles.
 
 import { EXTRACT, type Instruction, MEMORY, PLAIN, SELECT, TYPE_CODES } from './instructions.ts';
 
@@ -135,10 +135,10 @@ function parseModule(code: Uint8Array): Parsed {
   return parsed;
 }
 
-/** A name as an identifier, with other characters replaced. */
+/** Converts a name into an identifier; invalid characters are replaced. */
 const identifier = (name: string): string => `$${name.replaceAll(/[^\w.!#%&*+\-/:<=>?@\\^|~$]/g, '_')}`;
 
-/** @param code a module of `assemble` */
+/** Prints a module. @param code a module that `assemble` returned */
 export function printWat(code: Uint8Array): string {
   const module = parseModule(code);
   const lines = [`(module ${identifier(module.module)}`, `  ${module.memory}`];
@@ -160,7 +160,7 @@ export function printWat(code: Uint8Array): string {
   return `${lines.join('\n')}\n)\n`;
 }
 
-/** One line per instruction, prefixed with its offset in the module: the number at the end of a stack trace. */
+/** One line per instruction, prefixed with its offset in the module, which stack traces contain as the last number. */
 function instructions(r: Reader, localName: (i: number) => string, names: ReadonlyMap<number, string>): string[] {
   const lines: string[] = [];
   /** Labels of the open blocks. */
@@ -168,7 +168,7 @@ function instructions(r: Reader, localName: (i: number) => string, names: Readon
   let blocks = 0;
   const target = (depth: number): string => {
     const name = open.at(-1 - depth) ?? '';
-    // The name is used only if it refers to the target: it refers to the innermost open block of that name.
+    // A name refers to the innermost open block with this name, so it is used only if this block is the target.
     return name !== '' && open.lastIndexOf(name) === open.length - 1 - depth ? name : String(depth);
   };
   for (;;) {

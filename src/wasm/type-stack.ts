@@ -8,14 +8,14 @@ const ANY = 'any';
 type StackType = WasmType | typeof ANY;
 
 /**
- * Thrown for a function that WebAssembly would reject, or that breaks one of our stricter rules. The stack trace leads
- * to the emitter.
+ * The error for a function that WebAssembly would reject, or that breaks a stricter rule of this emitter. The stack
+ * trace leads to the code that emits the function.
  */
 export class InvalidKernel extends Error {
   override readonly name = 'InvalidKernel';
 }
 
-/** A block that is being emitted; the target of branches. */
+/** A block that is being emitted, which is a target of branches. */
 export interface Label {
   readonly name: string;
   readonly kind: 'function' | 'block' | 'loop' | 'if' | 'else';
@@ -25,7 +25,7 @@ export interface Label {
   readonly result: WasmType | null;
   /** Number of types on the stack below the block. */
   readonly height: number;
-  /** Whether the rest of the block is unreachable, so that operands of any type are accepted. */
+  /** Whether the remaining block is unreachable, so that operands of any type are accepted. */
   unreachable: boolean;
 }
 
@@ -104,8 +104,8 @@ export class TypeStack {
   }
 
   /**
-   * Checks an unconditional branch, after which the rest of the block is unreachable. Stricter than WebAssembly, which
-   * drops other values on the stack: here they are a mistake.
+   * Checks an unconditional branch. The remaining block is then unreachable. This is stricter than WebAssembly, which
+   * drops further values on the stack: here they are treated as a mistake.
    */
   jump(label: Label): number {
     const depth = this.branch(label, 'br');

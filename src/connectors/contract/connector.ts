@@ -1,5 +1,6 @@
-// The interface of a connector: its pipeline options, checks for contradictory options, capabilities, and how its source and sink open.
-// Runs, pipelines and commands look connectors up in the registry (connectors.ts) and never refer to one by name.
+// The interface of a connector: options, checks of options, capabilities, and functions that open its source and sink.
+// Runs, pipelines and commands look up connectors in the registry (connectors.ts) and never refer to a connector by
+// name.
 
 import type { TSchema } from 'typebox';
 import type { FileFormat } from '../../core/file-format.ts';
@@ -17,12 +18,15 @@ export interface End {
 }
 
 /**
- * What a source supplies: `bytes` of named inputs in a format, `rows` of a query, an endless stream of `records`
- * committed by offset, or `requests` that the service receives.
+ * What a source supplies. `bytes`: the contents of named inputs in a format. `rows`: the rows of a query. `records`: an
+ * endless stream of records, committed by offset. `requests`: requests that the service receives.
  */
 export type Reads = 'bytes' | 'rows' | 'records' | 'requests';
 
-/** What a sink writes: `bytes` under a name, `rows` of a table, or `records`, which cannot be retracted. */
+/**
+ * What a sink writes. `bytes`: an output with a name. `rows`: rows of a table. `records`: records that cannot be
+ * retracted.
+ */
 export type Writes = 'bytes' | 'rows' | 'records';
 
 export interface Capabilities {
@@ -30,11 +34,11 @@ export interface Capabilities {
   readonly reads: Reads | null;
   /** null: the connector has no sink. */
   readonly writes: Writes | null;
-  /** Kinds of sources whose predictions this sink accepts. */
+  /** Kinds of sources from which this sink accepts predictions. */
   readonly takes: readonly Reads[];
   /**
-   * Whether the sink delivers exactly once: it stores answers to records together with their offsets, and stores each
-   * upload once.
+   * Whether the sink delivers exactly once. Such a sink stores the answers to records together with the offsets of the
+   * records, and stores each upload once.
    */
   readonly transact: boolean;
   /** Whether the sink can withhold all predictions of an input until the run decides to publish them. */
@@ -48,10 +52,10 @@ export interface EndSchemas {
   readonly deadLetter?: TSchema;
 }
 
-/** Reports a contradiction at the configuration key that must change. */
+/** Reports a contradiction. `path`: the configuration key that must change. */
 export type Say = (path: string, message: string) => void;
 
-/** The parts of a pipeline that a connector's checks may read. */
+/** The sections of a pipeline that the checks of a connector may read. */
 export interface LintedPipeline {
   readonly source: End;
   readonly sink: End;
@@ -66,15 +70,15 @@ export interface LintedPipeline {
   readonly several: boolean;
 }
 
-/** The context of a run whose predictions go to rows or records rather than to a stream of bytes. */
+/** The context of a run that writes its predictions as rows or records rather than as bytes. */
 export interface SinkRun<P extends object = object> {
   readonly manifest: Manifest;
   readonly passthrough: readonly string[] | '*';
   readonly interpretation: InterpretationSpec | null;
-  /** The whole pipeline: a connector may have its own section in it. */
+  /** The whole pipeline, because a connector may have its own section in it. */
   readonly pipeline: P;
   readonly log: Log;
-  /** Starts hashing the input. Call the returned function for the digest after all input was read. */
+  /** Starts to hash the input. The returned function returns the digest; call it after all input was read. */
   digestInput(): () => string;
 }
 
@@ -85,7 +89,7 @@ export interface UploadRun<P extends object = object> {
   readonly id: string;
   /** Trace context that the prediction records continue; null: none. */
   readonly trace: string | null;
-  /** Called before an attempt skips what an earlier attempt wrote. An error ends the attempt. */
+  /** Called before an attempt skips the records that an earlier attempt wrote. If it throws, the attempt ends. */
   beforeResume(): Promise<void>;
 }
 
@@ -103,52 +107,58 @@ export interface PredictionSink extends ByteSink {
   close?(): Promise<void>;
 }
 
-/** Lists the names that match a pattern, through the transport that serves it. @throws SluiceError input_not_found */
+/**
+ * Lists the names that match a pattern, with the transport that is responsible for the pattern.
+ * @throws SluiceError input_not_found
+ */
 export type Matching = (pattern: string) => Promise<string[]>;
 
-/** Optional methods are absent if the connector lacks the capability that needs them. */
+/** A connector. It omits the optional methods that belong to capabilities it lacks. */
 export interface Connector {
   readonly capabilities: Capabilities;
   /** The connector's page in docs/. */
   readonly page: string;
   options: EndSchemas;
   /**
-   * Reports contradictions that the schemas cannot express. Called for every pipeline, also for those without this
-   * connector.
+   * Reports contradictions that the schemas cannot express. Called for every pipeline, even if the pipeline does not
+   * use this connector.
    */
   lint?(pipeline: LintedPipeline, say: Say): Promise<void>;
-  /** Risks of a valid pipeline that has this connector as source or sink. */
+  /** Describes risks of a valid pipeline whose source or sink is this connector. */
   warnings?(pipeline: object): Promise<string[]>;
   /** Rejects a pipeline that this process cannot run. @throws SluiceError */
   check?(pipeline: object): Promise<void>;
   /** The name of a source or sink in summaries and messages. */
   nameOf(end: End): string;
-  /** For `bytes`: the format of a source or sink; null: it depends on the names of the inputs. */
+  /** For `bytes`: the format of a source or sink; null: the format depends on the names of the inputs. */
   formatOf?(end: End): FileFormat | null;
   /** For `bytes`: whether the path of a source is a pattern. */
   isPattern?(source: End): boolean;
   /**
-   * Whether this connector's transport reads and writes bytes of this name. A connector may have a transport but no
-   * source or sink.
+   * Whether the transport of this connector reads and writes bytes with this name. A connector may have a transport
+   * without having a source or sink.
    */
   serves?(name: string): boolean;
   transport?(): Promise<Transport>;
   /**
-   * For `bytes`: names of the inputs, sorted. `choose` selects inputs among the names that match a pattern. @throws
-   * SluiceError input_not_found | usage
+   * For `bytes`: the sorted names of the inputs. `choose` selects inputs from the names that match a pattern.
+   * @throws SluiceError input_not_found | usage
    */
   inputs?(source: End, choose: (names: readonly string[]) => string[], matching: Matching): Promise<readonly string[]>;
   /**
-   * For `bytes`: the path of the output, which may contain `{name}`, and the format if neither the name nor the options
-   * define it.
+   * For `bytes`: the path of the output, which may contain `{name}`. `otherwise`: the format if neither the name nor
+   * the options define one.
    */
   output?(sink: End): { path: string; otherwise: FileFormat };
-  /** For `rows`: why an interrupted run from this source cannot be resumed; null: it can. */
+  /** For `rows`: why an interrupted run from this source cannot be resumed; null: the run can be resumed. */
   resumeObstacle?(source: End): string | null;
-  /** For `rows`. @throws SluiceError */
+  /** For `rows`: opens the source. @throws SluiceError */
   openRows?(source: End, run: Pick<SinkRun, 'manifest' | 'passthrough'>): Promise<OpenRows>;
-  /** For `rows` and `records`. A sink of records receives the predictions of all inputs. @throws SluiceError */
+  /**
+   * For `rows` and `records`: opens the sink. A sink of records receives the predictions of all inputs.
+   * @throws SluiceError
+   */
   openSink?(sink: End, run: SinkRun): Promise<PredictionSink>;
-  /** For `records`. @throws SluiceError */
+  /** For `records`: opens the sink for an upload. @throws SluiceError */
   openUploadSink?(sink: End, run: UploadRun): Promise<PredictionSink>;
 }

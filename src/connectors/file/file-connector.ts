@@ -1,4 +1,4 @@
-// Connector for files: named bytes in a format. Object storage serves paths with the scheme of an object store.
+// Connector for files. Paths with the scheme of an object store are read and written by the object storage connector.
 import { SluiceError } from '../../core/errors.ts';
 import { isPattern } from '../../core/file-names.ts';
 import { namedFormat } from '../../formats/formats.ts';
@@ -17,7 +17,7 @@ export const FILE = {
   options: FILE_ENDS,
   lint: async (pipeline, say) => (await import('./file-lint.ts')).lintFiles(pipeline, say),
   nameOf: ({ path }: FileSource | FileSink) => path,
-  // Without an extension, the format is CSV.
+  // A path without an extension means CSV.
   formatOf: ({ path, format }: FileSource | FileSink) =>
     format ?? (isPattern(path) ? null : (namedFormat(path).format ?? 'csv')),
   transport: async () => (await import('./file-transport.ts')).FILE_TRANSPORT,
@@ -27,7 +27,8 @@ export const FILE = {
 } satisfies Connector;
 
 /**
- * @throws SluiceError input_not_found | usage if control totals, which describe one input, are given for several inputs
+ * @throws SluiceError input_not_found | usage if control totals are given for several inputs, although they describe a
+ * single input
  */
 async function inputs(
   { path, expect }: FileSource,

@@ -29,7 +29,7 @@ export function lintFiles({ source, sink, dead_letter: letters, reads }: LintedP
   }
 }
 
-/** Reports an unknown extension if only the name defines the format. */
+/** Reports an unknown extension, unless the option `format` is set. */
 function lintFile(file: FileSource | FileSink, end: 'source' | 'sink', say: Say): void {
   const { format, ending, compression } = namedFormat(file.path);
   if (file.format === undefined && !(end === 'source' && isPattern(file.path)) && format === null && ending !== '') {
@@ -42,7 +42,7 @@ function lintFile(file: FileSource | FileSink, end: 'source' | 'sink', say: Say)
   }
 }
 
-/** Rejects outer compression for Parquet, which compresses its pages itself. */
+/** Reports outer compression for Parquet, whose pages are compressed individually. */
 export function lintParquet(end: 'source' | 'sink', compression: string, say: Say): void {
   if (compression === 'none') return;
   const outer = COMPRESSIONS.filter((c) => c !== 'none').join(' or ');

@@ -12,7 +12,7 @@ const READ_BYTES = 256 * 1024;
 export const FILE_TRANSPORT: Transport = {
   open: openFile,
   async matching(pattern) {
-    // An existing file's path is never treated as a pattern, even if it contains *.
+    // If a file with this path exists, the path is not a pattern, even if it contains *.
     if (await stat(pattern).catch(() => null)) return [pattern];
     const names: string[] = [];
     for await (const name of glob(pattern)) if (!(await stat(name)).isDirectory()) names.push(name);
@@ -54,8 +54,8 @@ export const FILE_TRANSPORT: Transport = {
 };
 
 /**
- * Reads into one reused buffer. A Node.js stream allocates buffers that stay until the next collection, which may come
- * late in large files.
+ * Reads a file into one reused buffer. A Node.js stream would allocate buffers that stay until the next garbage
+ * collection, which may happen late while a large file is read.
  */
 async function* bytesOfFile(name: string): AsyncGenerator<Uint8Array> {
   await using file = await open(name);

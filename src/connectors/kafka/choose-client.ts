@@ -1,4 +1,5 @@
-// Selects the Kafka client: @platformatic/kafka unless SLUICE_KAFKA_CLIENT names another. Only the selected library is loaded.
+// Selects the Kafka client: @platformatic/kafka unless SLUICE_KAFKA_CLIENT names another client.
+// Only the library of the selected client is loaded.
 import { SluiceError } from '../../core/errors.ts';
 import type { KafkaClient, TransactionalWriter, TransactionSettings } from './client/kafka-client.ts';
 
@@ -10,14 +11,17 @@ const LIBRARIES: Readonly<Record<string, () => Promise<KafkaClient>>> = {
 
 const selected = await LIBRARIES[process.env[SETTING] || 'platformatic']?.();
 
-/** @throws SluiceError kafka_config if SLUICE_KAFKA_CLIENT names an unknown client */
+/** The selected client. @throws SluiceError kafka_config if SLUICE_KAFKA_CLIENT names an unknown client */
 export function kafkaClient(): KafkaClient {
   if (!selected)
     throw new SluiceError('kafka_config', `${SETTING} must be one of ${Object.keys(LIBRARIES).join(', ')}`);
   return selected;
 }
 
-/** Subject of the error message for each feature that needs transactions, and an alternative to changing the client. */
+/**
+ * For each feature that needs transactions: the subject of its error message, and an alternative to changing the
+ * client.
+ */
 const NEEDS_TRANSACTIONS = {
   delivery: ['delivery: exactly_once needs', ', or set delivery: at_least_once'],
   dead_letters: ['replaying and dropping dead letters need', ''],
@@ -34,7 +38,10 @@ export function requireTransactions(use: keyof typeof NEEDS_TRANSACTIONS): void 
   );
 }
 
-/** @throws SluiceError kafka_config as requireTransactions does; callers check before they connect */
+/**
+ * Opens a writer. Callers must check `requireTransactions` before they connect.
+ * @throws SluiceError kafka_config if the selected client has no transactions
+ */
 export function openTransactionalWriter(settings: TransactionSettings): TransactionalWriter {
   requireTransactions('delivery');
   return kafkaClient().transactionalWriter!(settings);

@@ -1,8 +1,8 @@
-// Commits the answers of partitions: outputs, dead letters and offsets of all waiting partitions, in one transaction.
+// Commits the answers of partitions: writes outputs, dead letters and offsets of all waiting partitions in one transaction.
 //
-// A member has a single committer if brokers reject offsets of an ended generation (KIP-447, from 2.5). The group, not
-// the transactional ID, then identifies the owner of a partition, so one transaction can cover all partitions.
-// Otherwise each partition has its own committer, whose transactional ID fences the previous owner.
+// If brokers reject offsets of an ended generation (KIP-447, Kafka 2.5 and later), a member has a single committer.
+// The group then identifies the owner of a partition, so one transaction can cover all partitions. Otherwise each
+// partition has its own committer, whose transactional ID fences the previous owner.
 
 import { inBackground } from '../../core/async.ts';
 import { monotonicMs, startTimer, stopTimer } from '../../core/clock.ts';
@@ -26,16 +26,18 @@ interface CommitQueueOptions {
   partition: number;
   /** `put` waits while at least this many records are uncommitted. */
   maxRows: number;
-  /** Called when the queue gets something to commit, or when its content becomes urgent. */
+  /** Called when answers are added to the queue, or when they become urgent. */
   onWork: () => void;
   onCommitted: (items: readonly Answered[]) => void;
-  /** Called when a transaction with records of this partition failed. Nothing else in the queue will be committed. */
+  /**
+   * Called when a transaction with records of this partition failed. No further answer in the queue will be committed.
+   */
   onFailed: (error: unknown) => void;
 }
 
 /**
- * Uncommitted answers of one partition, in order. A lease adds them and a committer takes them. Ends with its first
- * failure, or when it is dropped.
+ * The uncommitted answers of one partition, in order. A lease adds answers, and a committer takes them. The queue ends
+ * when a transaction fails or when it is dropped.
  */
 export class CommitQueue {
   readonly partition: number;
@@ -55,7 +57,7 @@ export class CommitQueue {
     this.#options = options;
   }
 
-  /** Number of records that are not in a transaction yet. */
+  /** Number of records that are not part of a transaction yet. */
   get rows(): number {
     return this.#waitingRows;
   }
@@ -65,7 +67,7 @@ export class CommitQueue {
     return this.#waiting.length > 0 && (this.#urgent || this.#waitingRows + this.#takenRows >= this.#options.maxRows);
   }
 
-  /** Resolves when the queue has room for more, or has ended. */
+  /** Adds an answer. Resolves when the queue has space for another one, or has ended. */
   async put(item: Answered): Promise<void> {
     if (this.#dropped) return;
     this.#waiting.push(item);
@@ -82,7 +84,7 @@ export class CommitQueue {
     if (this.#failure) throw this.#failure.error;
   }
 
-  /** Discards waiting answers; a running transaction may finish. Idempotent. */
+  /** Discards the waiting answers. A transaction in progress may still commit. Idempotent. */
   drop(): void {
     this.#dropped = true;
     this.#waiting = [];
@@ -90,15 +92,15 @@ export class CommitQueue {
     this.#changed();
   }
 
-  /** Drops the queue and resolves when no transaction is writing its answers. */
+  /** Drops the queue. Resolves when no transaction is writing its answers. */
   async end(): Promise<void> {
     this.drop();
     while (this.#taken.length > 0) await this.#change();
   }
 
   /**
-   * For the committer: takes the next batches until `settle`. At most `rows` records, unless the first batch alone has
-   * more.
+   * For the committer: takes the next batches, which stay taken until `settle`. They have at most `rows` records,
+   * unless the first batch alone has more.
    */
   take(rows: number): readonly Answered[] {
     let n = 0;
@@ -114,7 +116,7 @@ export class CommitQueue {
     return this.#taken;
   }
 
-  /** For the committer: reports that the taken records were committed or that the transaction failed. */
+  /** For the committer: reports that the taken batches were committed, or that their transaction failed. */
   settle(failure: { error: unknown } | null): void {
     const items = this.#taken;
     this.#taken = [];
@@ -154,27 +156,29 @@ export interface CommitterOptions extends Omit<PlanOptions, 'directory'> {
   transactionRows: number;
   /** Minimum time between the starts of two transactions, ms. A full queue does not wait. */
   commitIntervalMs: number;
-  /** Whether a new writer fences earlier writers. */
+  /** Whether a new writer must fence earlier writers. */
   fencing: boolean;
 }
 
 export interface CommitterHost {
   readonly directory: TopicDirectory;
-  /** Member identity in the current assignment; null: no fencing by generation. */
+  /** The member identity in the current assignment; null: offsets are not fenced by generation. */
   identity(): MemberIdentity | null;
-  /** Commits outside of transactions. */
+  /** Commits offsets outside of transactions. */
   commit(offsets: ReadonlyMap<number, bigint>): Promise<void>;
   /**
-   * A new writer is ready; the broker rejects all older writers of its transactional ID. `ms`: duration of the
-   * takeover.
+   * Called when a new writer is ready. From then on, the broker rejects all older writers of its transactional ID.
+   * `ms`: duration of the fencing.
    */
   fenced(ms: number): void;
-  /** Called when a transaction starts, and when it ends with any result. */
+  /** Called when a transaction begins (true), and when it ends with any result (false). */
   committing(begun: boolean): void;
   written(report: TransactionReport): void;
 }
 
-/** Writes rounds and commits `next`: in one transaction, or for at-least-once delivery one after the other. */
+/**
+ * Writes rounds and commits the offsets `next`, in one transaction. With at-least-once delivery, commits after writing.
+ */
 interface Sender {
   send(rounds: Rounds, next: ReadonlyMap<number, bigint>): Promise<void>;
   discard(): Promise<void>;
@@ -183,13 +187,13 @@ interface Sender {
 type Taken = ReadonlyMap<CommitQueue, readonly Answered[]>;
 
 /**
- * Runs one transaction at a time. A failure ends all queues that took part in it, and the next transaction uses a new
- * writer.
+ * Runs one transaction at a time. A failed transaction ends all queues whose answers it contained. The next transaction
+ * uses a new writer.
  */
 export class Committer {
   readonly #options: CommitterOptions;
   readonly #host: CommitterHost;
-  /** Round robin: a queue that was served moves to the end. */
+  /** The queues in the order in which they are served; a queue that was served moves to the end. */
   readonly #queues = new Set<CommitQueue>();
   #writer: Promise<Sender> | null = null;
   #running = false;
@@ -204,8 +208,9 @@ export class Committer {
   }
 
   /**
-   * Resolves when a writer has taken over and ended open transactions of older writers with the same transactional ID.
-   * Offsets read afterwards are final; with several transactional IDs, once no open transaction can move them.
+   * Opens the queue of a partition. Resolves when a writer has fenced older writers with the same transactional ID,
+   * which ends their open transactions. Offsets that are read afterwards are final. If there are several transactional
+   * IDs, they are final once no open transaction can change them.
    */
   async open(options: Omit<CommitQueueOptions, 'onWork' | 'maxRows'>): Promise<CommitQueue> {
     await this.#writing();
@@ -313,7 +318,9 @@ export class Committer {
     }
   }
 
-  /** Learns from a rejection (record too large, timestamp refused) so that the next attempt avoids it. */
+  /**
+   * Remembers the reason of a rejection (record too large, timestamp not accepted), so that the next attempt avoids it.
+   */
   async #learnFrom(error: unknown, rounds: Rounds): Promise<unknown> {
     if (!(error instanceof SluiceError)) return error;
     const tooLarge = error.code === 'kafka_record_too_large';
@@ -364,7 +371,7 @@ export class Committer {
     this.#host.fenced(monotonicMs() - began);
   }
 
-  /** Runs in the background so that it does not delay the partition's next owner. */
+  /** Discards the writer in the background, so that this does not delay the next owner of the partition. */
   #giveUp(): void {
     const writer = this.#writer;
     this.#writer = null;

@@ -4,13 +4,16 @@ import { SluiceError } from '../../core/errors.ts';
 import type { KafkaConnection, KafkaLogin, KafkaTls, TokenEndpoint } from './client/connection.ts';
 import type { KafkaConfig } from './kafka-options.ts';
 
-/** Whether a text is `host:port`. */
+/** Whether a text has the form `host:port`. */
 export function isBrokerAddress(address: string): boolean {
   const port = Number(/^[^\s,/]+:(\d{1,5})$/.exec(address.trim())?.[1] ?? 0);
   return port > 0 && port < 65_536;
 }
 
-/** Reads brokers from the pipeline or from $SLUICE_KAFKA_BROKERS. @throws SluiceError kafka_config */
+/**
+ * The connection settings. The brokers come from the pipeline, or else from $SLUICE_KAFKA_BROKERS.
+ * @throws SluiceError kafka_config
+ */
 export function connectionOf(kafka: KafkaConfig): KafkaConnection {
   const brokers = kafka.brokers ?? (process.env.SLUICE_KAFKA_BROKERS ?? '').split(',').filter((b) => b.trim() !== '');
   if (brokers.length === 0) {
@@ -64,7 +67,7 @@ const endpointOf = (e: NonNullable<SaslKeys['token_endpoint']>): TokenEndpoint =
 
 type TlsKeys = Exclude<KafkaConfig['tls'], boolean | undefined>;
 
-/** Converts a tls section of a pipeline, for brokers or for the schema registry. */
+/** Converts a tls section of a pipeline, which applies to brokers or to the schema registry. */
 export const tlsSettings = (tls: TlsKeys): KafkaTls => ({
   ...(tls.ca_file === undefined ? {} : { caFile: tls.ca_file }),
   ...(tls.certificate_file === undefined ? {} : { certFile: tls.certificate_file }),

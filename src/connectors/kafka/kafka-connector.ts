@@ -1,4 +1,4 @@
-// Connector for Kafka topics as sources and sinks. The client is loaded when a topic is opened.
+// Connector for Kafka topics as sources and sinks. The client library is loaded when a topic is opened.
 import { TRACE_HEADER } from '../../core/tracing.ts';
 import type { Connector, PredictionSink, SinkRun, UploadRun } from '../contract/connector.ts';
 import { KAFKA_ENDS, type KafkaConfig, type KafkaSink, type KafkaSource } from './kafka-options.ts';
@@ -33,7 +33,8 @@ export const KAFKA = {
 } satisfies Connector;
 
 /**
- * Loads the client only if delivery depends on its transactions. A table sink uses database transactions instead.
+ * Checks that the client has transactions if delivery depends on them. Loads the client only in this case. A table sink
+ * uses database transactions instead.
  * @throws SluiceError kafka_config
  */
 async function check({ sink, delivery }: Pick<WrittenTopicPipeline, 'sink' | 'delivery'>): Promise<void> {

@@ -1,28 +1,28 @@
-// Rewrites Kafka errors in terms of the pipeline: the topic, group or broker concerned, and the permission or setting to change.
+// Rewrites the messages of Kafka errors: they name the topic, group or broker concerned, and the permission or setting to change.
 
 import { monotonicMs } from '../../core/clock.ts';
 import { SluiceError } from '../../core/errors.ts';
 import { type Log, words } from '../../core/log.ts';
 import { reasonOf } from './client/failures.ts';
 
-/** Brokers, group and topics of a pipeline. */
+/** The brokers, the group and the topics of a pipeline. */
 export interface KafkaPlaces {
   brokers: readonly string[];
   group: string | null;
-  /** May grow while the pipeline runs. */
+  /** Topics that the pipeline reads. Topics may be added while the pipeline runs. */
   reads: readonly string[];
   writes: readonly string[];
 }
 
 const list = (topics: readonly string[]): string => topics.join(' and ');
 
-/** The only topic of the pipeline that the message names; null: the message names none or several. */
+/** The topic of the pipeline that the message names; null: the message names none or several. */
 function named(message: string, { reads, writes }: KafkaPlaces): string | null {
   const found = [...new Set([...reads, ...writes])].filter((topic) => isNamed(message, topic));
   return found.length === 1 ? found[0]! : null;
 }
 
-/** Whether the message contains "topic NAME" where NAME is not the beginning of a longer name. */
+/** Whether the message contains "topic NAME", and NAME is not just the beginning of a longer name. */
 function isNamed(message: string, topic: string): boolean {
   const place = `topic ${topic}`;
   for (let at = message.indexOf(place); at >= 0; at = message.indexOf(place, at + 1)) {
@@ -54,7 +54,7 @@ function denied(reason: string, message: string, places: KafkaPlaces): string | 
   }
 }
 
-/** The same error with a message that recommends an action, if there is a recommendation. */
+/** Returns the error with a message that recommends an action, or the unchanged error if nothing can be recommended. */
 export function withAdvice(error: unknown, places: KafkaPlaces): SluiceError {
   if (!(error instanceof SluiceError)) return new SluiceError('kafka_failed', String(error), { cause: error });
   const message = messageOf(error, places);
@@ -70,7 +70,7 @@ function messageOf(error: SluiceError, places: KafkaPlaces): string | null {
       return topic === null ? null : `the topic ${topic} does not exist`;
     }
     case 'kafka_unreachable': {
-      // A listener that requires TLS or a login closes connections without it.
+      // A listener that requires TLS or a login closes connections that lack them.
       const hint = /closed (the )?connection/i.test(error.message)
         ? '; it closes connections: does it expect TLS (kafka.tls) or a login (kafka.sasl)?'
         : '';
@@ -81,13 +81,16 @@ function messageOf(error: SluiceError, places: KafkaPlaces): string | null {
   }
 }
 
-/** Time after which a suppressed message is logged again, with the number of suppressed repetitions, ms. */
+/**
+ * Time during which a repeated message is suppressed, ms. The next message then includes the number of suppressed
+ * repetitions.
+ */
 const SILENCE_MS = 30_000;
 
 /** A log that suppresses repeated messages. */
 export class LogThrottle {
   readonly #log: Log;
-  /** When each message was last logged, and how often it was suppressed since. */
+  /** For each key: when its message was last logged, and how many repetitions were suppressed since then. */
   readonly #written = new Map<string, { at: number; suppressed: number }>();
 
   constructor(log: Log) {
@@ -111,7 +114,7 @@ export class LogThrottle {
     }
   }
 
-  /** Logs the next message with this key immediately. */
+  /** Ends the suppression of messages with this key. */
   forget(key: string): void {
     this.#written.delete(key);
   }

@@ -1,4 +1,4 @@
-// Checks a pipeline's topics, broker connection and schema registry for contradictory settings.
+// Checks the topics, the broker connection and the schema registry of a pipeline for contradictory settings.
 import type { LintedPipeline, Say } from '../contract/connector.ts';
 import { isBrokerAddress } from './connection-settings.ts';
 import type { KafkaConfig, KafkaDeadLetter, KafkaSink, KafkaSource, SchemaRegistryConfig } from './kafka-options.ts';
@@ -9,7 +9,7 @@ interface TopicPipeline extends LintedPipeline {
   readonly schema_registry?: SchemaRegistryConfig | undefined;
 }
 
-/** Kafka source, sink and dead-letter queue of a pipeline; null: not a topic. */
+/** The Kafka source, sink and dead letter topic of a pipeline; null: it is not a Kafka topic. */
 interface Topics {
   source: KafkaSource | null;
   sink: KafkaSink | null;
@@ -56,7 +56,7 @@ function lintCertificate(path: string, tls: KafkaConfig['tls'], say: Say): void 
   if (key_passphrase !== undefined && key_file === undefined) say(path, `${path}: key_passphrase needs key_file`);
 }
 
-/** Risks of a valid pipeline. */
+/** Describes risks of a valid pipeline. */
 export function topicWarnings({ source, sink, kafka }: TopicPipeline): string[] {
   const partition = source.type === 'kafka' && sink.type === 'kafka' && (sink as KafkaSink).partition === undefined;
   const login = loginWarning(kafka);
@@ -70,7 +70,10 @@ export function topicWarnings({ source, sink, kafka }: TopicPipeline): string[] 
   ];
 }
 
-/** The risk of a login over a connection without TLS; null: there is none. SCRAM never sends the password. */
+/**
+ * The risk of a login over a connection without TLS; null: there is none. SCRAM is safe, because it never sends the
+ * password.
+ */
 function loginWarning({ sasl, tls }: KafkaConfig): string | null {
   if (!sasl || (tls !== undefined && tls !== false)) return null;
   if (sasl.mechanism === 'plain') return 'kafka.sasl: mechanism: plain sends the password unencrypted; set kafka.tls';
@@ -178,7 +181,7 @@ function lintLogin({ sasl }: KafkaConfig, say: Say): void {
   if (sasl.token_endpoint) lintEndpoint(sasl.token_endpoint.url, say);
 }
 
-/** The client secret may only be sent over TLS (RFC 6749, 3.2). */
+/** Checks that the endpoint uses TLS, because the client secret may be sent only over TLS (RFC 6749, 3.2). */
 function lintEndpoint(url: string, say: Say): void {
   const parsed = URL.canParse(url) ? new URL(url) : null;
   const local = parsed !== null && /^(localhost|127(\.\d+){3}|\[::1\])$/.test(parsed.hostname);

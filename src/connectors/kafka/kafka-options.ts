@@ -1,4 +1,4 @@
-// Pipeline options of topics (source, sink, dead letters), brokers and schema registry.
+// Pipeline options of topics (source, sink, dead letters), of brokers and of the schema registry.
 import type { Static } from 'typebox';
 import {
   choice,
@@ -22,7 +22,7 @@ const recordFormat = () =>
     RECORD_FORMATS,
     { default: 'json' },
   );
-/** The schema for reading Avro values; determines field names and defaults. */
+/** The schema with which Avro values are read. It determines field names and defaults. */
 const readerSchema = () =>
   Type.Optional(
     Type.Object(
@@ -106,7 +106,10 @@ const sink = Type.Object(
   closed,
 );
 
-/** Retrying cannot help an answer that is too large, so it becomes a dead letter when it is written. */
+/**
+ * Error codes that can be retried. An answer that is too large stays too large, and becomes a dead letter when it is
+ * written.
+ */
 const RETRYABLE = ROW_CODES.filter((code) => code !== 'output_too_large');
 const WEEK_MS = 7 * 24 * 3600 * 1000;
 const retry = Type.Object(
@@ -139,7 +142,7 @@ const secret = (description: string) =>
     { description: `${description}: where it is kept` },
   );
 
-/** TLS settings of a client, for brokers or a registry. */
+/** TLS settings for connections to brokers or to a registry. */
 const tlsKeys = (server: string) =>
   Type.Object(
     {

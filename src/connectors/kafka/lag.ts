@@ -1,5 +1,5 @@
-// Measures lag: the number of uncommitted records of a partition and the age of the oldest one.
-// Works in every state of the member: reading, waiting, paused or restarting.
+// Measures lag: the number of uncommitted records of a partition, and the age of the oldest of these records.
+// Measures in every state of the member: reading, waiting, paused or restarting.
 import { inBackground } from '../../core/async.ts';
 import { epochMs, startInterval, stopTimer, type Timer } from '../../core/clock.ts';
 import { kafkaClient } from './choose-client.ts';
@@ -14,35 +14,37 @@ interface LagMeterOptions {
   directory: Pick<TopicDirectory, 'ends' | 'committed' | 'range'>;
   topic: string;
   group: string;
-  /** Called on every change. */
+  /** Called whenever the lag changes. */
   onLag?: ((event: LagEvent) => void) | undefined;
   /**
-   * Interval of end-offset lookups, ms, because a partition that is not fetched does not report its end. Default 5,000.
+   * Interval of end-offset lookups, ms. Default: 5,000. Lookups are needed because the end of a partition is otherwise
+   * known only from fetches.
    */
   everyMs?: number;
 }
 
 interface Mark {
-  /** Offset behind the last committed record, or where reading started. */
+  /** One past the last committed record, or the offset at which reading started. */
   committed: bigint;
-  /** Offset behind the last record of the partition. */
+  /** One past the last record of the partition. */
   end: bigint;
   /** Timestamps of fetched records. */
   times: RecordTimes;
   /**
-   * The looked-up first record at or after `offset`, used if it was not fetched; `time`: null without such a record.
+   * The result of looking up the first record at or after `offset`, used if the record was not fetched. `time`: its
+   * time; null: no such record exists.
    */
   looked: { offset: bigint; time: number | null } | null;
-  /** When this member first saw uncommitted records, ms since 1970; null: there are none. */
+  /** When this member first saw uncommitted records, ms since 1970; null: all records are committed. */
   since: number | null;
 }
 
-/** Longest time for looking up a record, ms. */
+/** Maximum time for looking up a record, ms. */
 const LOOK_MS = 4_000;
 
 /**
- * Tracks the partitions of one generation. `assign` starts a generation; `stop` ends tracking and keeps the last
- * values.
+ * Tracks the partitions of one generation. `assign` starts a generation; `stop` ends tracking; the last values stay
+ * available.
  */
 export class LagMeter {
   readonly #options: LagMeterOptions;
@@ -58,7 +60,7 @@ export class LagMeter {
     this.#timer.unref();
   }
 
-  /** Sets the partitions of this member and keeps the offsets of those it already had. */
+  /** Sets the partitions of this member. Partitions that it already had keep their offsets. */
   assign(partitions: readonly number[]): void {
     if (this.#stopped) return;
     for (const p of [...this.#marks.keys()]) if (!partitions.includes(p)) this.#marks.delete(p);
@@ -83,13 +85,15 @@ export class LagMeter {
     this.#publish(partition);
   }
 
-  /** Called for fetched records. `next`: offset behind them; `end`: end of the partition as reported by the fetch. */
+  /**
+   * Called for fetched records. `next`: one past their last offset. `end`: end of the partition according to the fetch.
+   */
   fetched(partition: number, records: readonly IncomingRecord[], next: bigint, end: bigint): void {
     this.#marks.get(partition)?.times.add(records, next);
     this.end(partition, end);
   }
 
-  /** Updates the end of the partition, as reported by a fetch or a lookup. */
+  /** Updates the end of the partition, known from a fetch or a lookup. */
   end(partition: number, end: bigint): void {
     const mark = this.#marks.get(partition);
     if (!mark || end <= mark.end) return;
@@ -119,7 +123,7 @@ export class LagMeter {
         const end = ends.get(partition);
         if (end === undefined) continue;
         if (mark) this.end(partition, end);
-        // Reading has not started, but the committed offset already determines the lag.
+        // The committed offset determines the lag even before reading has started.
         else {
           const from =
             (await directory.committed(group, topic, partition)) ?? (await directory.range(topic, partition)).low;
@@ -128,13 +132,16 @@ export class LagMeter {
       }
       for (const partition of [...this.#marks.keys()]) await this.#look(partition);
     } catch {
-      // Without a response, the last known values remain until the next lookup.
+      // If the lookup fails, the last known values are kept until the next lookup.
     } finally {
       this.#asking = false;
     }
   }
 
-  /** Looks up the time of the first uncommitted record if it was not fetched: a paused pipeline fetches nothing. */
+  /**
+   * Looks up the time of the first uncommitted record if this record was not fetched, for example while the pipeline is
+   * paused.
+   */
   async #look(partition: number): Promise<void> {
     const mark = this.#marks.get(partition);
     if (!mark || lagOf(mark) === 0) return;
@@ -176,8 +183,7 @@ export class LagMeter {
 const lagOf = ({ committed, end }: Mark): number => Math.max(0, Number(end - committed));
 
 /**
- * Time of the first uncommitted record, or, while unknown, the time since which this member has seen uncommitted
- * records.
+ * Time of the first uncommitted record. While it is unknown, the time when this member first saw uncommitted records.
  */
 function oldestOf({ committed, times, looked, since }: Mark): number | null {
   const fetched = times.from(committed);
@@ -187,26 +193,28 @@ function oldestOf({ committed, times, looked, since }: Mark): number | null {
 
 /** Number of records per fetch whose timestamps are sampled. */
 const SAMPLES = 32;
-/** Neighbours whose times differ by less are merged, ms. */
+/** Adjacent spans are merged if their times differ by less than this, ms. */
 const SAME_MS = 1000;
-/** Committed spans are removed once they number more than this and more than half of all spans. */
+/** Committed spans are removed once there are more of them than this, and more than half of all spans are committed. */
 const MANY = 1024;
 
-/** A range of records up to `to` (exclusive). No record in it is much older or younger than `time`, ms since 1970. */
+/** A range of records that ends before offset `to`. `time`: the approximate time of all its records, ms since 1970. */
 interface Span {
   to: number;
   time: number;
 }
 
 /**
- * Timestamps of the fetched, uncommitted records of one partition, sampled to save memory. Accurate to one second and
- * to 1/32 of a fetch.
+ * Timestamps of the fetched, uncommitted records of one partition. Only samples are stored, to save memory. They are
+ * accurate to one second and to 1/32 of a fetch.
  */
 export class RecordTimes {
   #spans: Span[] = [];
   #first = 0;
 
-  /** Adds fetched records; `next`: offset behind them. A record without a timestamp gets the time of its arrival. */
+  /**
+   * Adds fetched records. `next`: one past their last offset. A record without a timestamp gets its time of arrival.
+   */
   add(records: readonly IncomingRecord[], next: bigint): void {
     const step = Math.ceil(records.length / SAMPLES);
     for (let i = 0; i < records.length; i += step) {

@@ -1,15 +1,15 @@
-// Detects whether a pipeline makes progress: it is a member of its group, and every partition is empty or was answered recently.
+// Detects whether a pipeline makes progress: it is a member of its group, and each partition has no lag or was answered recently.
 
 import { epochMs, monotonicMs } from '../../core/clock.ts';
 import type { KafkaObserver } from './observer.ts';
 
-/** A partition with lag but without an answer for this time is stalled, ms. */
+/** A partition is stalled if it has lag and had no answer for this time, ms. */
 const STALLED_MS = 30_000;
 
 interface Partition {
   lag: number;
   moved: number;
-  /** Time of the first uncommitted record, ms since 1970; null: none. */
+  /** Time of the first uncommitted record, ms since 1970; null: all records are committed. */
   oldest: number | null;
 }
 
@@ -19,17 +19,20 @@ export class Liveness {
   readonly #partitions = new Map<number, Partition>();
   #assigned = false;
 
-  /** `delayMs`: intentional delay between a record's timestamp and its answer. */
+  /** `delayMs`: configured delay between the timestamp of a record and its answer. */
   constructor(delayMs = 0) {
     this.#delayMs = delayMs;
   }
 
-  /** Also true if this member has no partitions because other members of the group have all. */
+  /**
+   * Whether the pipeline makes progress. Also true if this member has no partitions because other members have all of
+   * them.
+   */
   get ready(): boolean {
     return this.#assigned && ![...this.#partitions.values()].some((p) => this.#stalled(p));
   }
 
-  /** An observer that forwards all events to `other`. */
+  /** Returns an observer that updates this object and forwards all events to `other`. */
   beside(other: KafkaObserver): KafkaObserver {
     return {
       ...other,
@@ -50,7 +53,7 @@ export class Liveness {
       onLag: (event) => {
         const partition = this.#partitions.get(event.partition);
         if (partition) {
-          // After an idle period, the time without answers starts now.
+          // The time without answers starts when lag appears after an idle period.
           if (partition.lag === 0 || event.lag < partition.lag) partition.moved = monotonicMs();
           partition.lag = event.lag;
           partition.oldest = event.oldest;

@@ -1,29 +1,29 @@
-// Events of the Kafka layer as plain callbacks, which keep metrics and logging out of this layer.
+// Events of the Kafka layer as callbacks, so that this layer does not depend on metrics and logging.
 
 import type { Word } from '../../core/log.ts';
 import type { KafkaLogEntry } from './client/kafka-client.ts';
 
-/** The share of one input partition in a transaction. */
+/** The records of one input partition in a transaction. */
 export interface PartitionReport {
   partition: number;
-  /** Records read. */
+  /** Number of records read. */
   records: number;
-  /** Records written as dead letters, including those whose answers were oversized. */
+  /** Number of records written as dead letters, including records whose answer was too large. */
   rejected: number;
-  /** Answers that were too large for their topic. */
+  /** Number of answers that were too large for their topic. */
   oversized: number;
-  /** Offset behind the last record. */
+  /** Offset after the last record. */
   next: bigint;
 }
 
 export interface TransactionReport {
   partitions: readonly PartitionReport[];
   /**
-   * Number of answers by topic whose timestamp was replaced by now, because their topic would have refused or soon
-   * deleted them.
+   * Number of answers by topic whose timestamp was replaced by the current time, because the topic would have rejected
+   * or soon deleted them.
    */
   retimed: ReadonlyMap<string, number>;
-  /** Bytes written, before compression. */
+  /** Number of bytes written, before compression. */
   bytes: number;
   ms: number;
 }
@@ -32,25 +32,25 @@ export interface LagEvent {
   partition: number;
   /** Number of uncommitted records. */
   lag: number;
-  /** Time of the first uncommitted record, ms since 1970; null: there is none. */
+  /** Time of the first uncommitted record, ms since 1970; null: all records are committed. */
   oldest: number | null;
 }
 
 /** Optional callbacks. They run on the event loop, so they must be quick and must not throw. */
 export interface KafkaObserver {
   onLog?(entry: KafkaLogEntry): void;
-  /** A transaction, or with at_least_once a send and its commit, was completed. */
+  /** A transaction was completed. With at_least_once: records were sent and their offsets committed. */
   onTransaction?(report: TransactionReport): void;
-  /** A transaction starts or ends, with any result. */
+  /** A transaction starts, or ends with any result. */
   onCommitting?(event: { begun: boolean }): void;
   /**
-   * A transaction failed and was aborted; its records are read again. `reason` is a short word from a bounded set,
+   * A transaction failed and was aborted; its records are read again. `reason`: a short name from a bounded set,
    * suitable as a metric label.
    */
   onAbort?(event: { partition: number; reason: string; message: Word }): void;
-  /** A producer took over; every older producer of its transactional ID is fenced. */
+  /** A new producer has fenced every older producer of its transactional ID. */
   onFence?(event: { ms: number }): void;
-  /** Reading continues at another offset than the client would have used. */
+  /** Reading continues at another offset than the client would have chosen. */
   onReset?(event: { partition: number; offset: bigint }): void;
   /**
    * The topic no longer has the committed offset. Reading continues at `offset`, and the records in between are
@@ -63,7 +63,7 @@ export interface KafkaObserver {
   onRestart?(event: { reason: Word }): void;
   onLag?(event: LagEvent): void;
   onPaused?(event: { reason: string | null }): void;
-  /** A condition that an operator may have to fix. Notices with equal `about` are repetitions. */
+  /** A condition that an operator may have to fix. Notices with the same `about` are repetitions. */
   onNotice?(event: { about: string; message: Word }): void;
 }
 

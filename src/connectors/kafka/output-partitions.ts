@@ -1,4 +1,5 @@
-// Chooses the output partition of an answer, by its application's partition or by key, and handles topics that grow.
+// Chooses the output partition of an answer, by the partition or the key of its application.
+// Handles topics whose number of partitions grows.
 import { monotonicMs, sleep } from '../../core/clock.ts';
 import { SluiceError } from '../../core/errors.ts';
 import { fixedWord, named, saysOf, type Word, words } from '../../core/log.ts';
@@ -12,26 +13,26 @@ interface PartitioningOptions {
   topic: string;
   /** All topics that may receive answers. */
   outputs: readonly string[];
-  /** null: not configured, which means `source` and requires that all topics have the same number of partitions. */
+  /** null: not configured. This means `source`, and requires that all topics have the same number of partitions. */
   partitioning: Partitioning | null;
 }
 
 interface OutputPartitionsOptions extends PartitioningOptions {
-  /** Longest wait for an output topic that currently has fewer partitions than the source, ms. Default 600,000. */
+  /** Maximum time to wait for an output topic that has fewer partitions than the source, ms. Default: 600,000. */
   patienceMs?: number | undefined;
   onNotice?: ((event: { about: string; message: Word }) => void) | undefined;
 }
 
 const PATIENCE_MS = 600_000;
-/** Interval of metadata lookups while waiting for a topic to grow, ms. */
+/** Interval of metadata lookups while waiting for new partitions, ms. */
 const LOOK_MS = 1_000;
 
 const count = (partitions: number): Word =>
   words`${partitions} ${fixedWord(partitions === 1 ? 'partition' : 'partitions')}`;
 
 /**
- * The configured value, if the topics allow it. The default is never guessed from the topics: after a topic grew, a
- * restart would guess differently.
+ * Returns the configured partitioning, if the topics allow it. The default does not depend on the topics, because a
+ * restart would choose differently after a topic grew.
  * @throws SluiceError kafka_partitions_differ
  */
 export async function decidePartitioning(options: PartitioningOptions): Promise<Partitioning> {
@@ -56,11 +57,13 @@ const tooFew = ({ topic }: PartitioningOptions, output: string, has: number, wan
     `${output} has ${count(has)} but ${topic} has ${wanted}: predictions keep the partition of their application (partition: source), so ${output} needs the same number`,
   );
 
-/** Shared by all partitions of a member. `close` ends every wait; idempotent. */
+/** The output partitions, shared by all leases of a member. `close` ends every wait and is idempotent. */
 export class OutputPartitions {
   readonly #options: OutputPartitionsOptions;
   readonly #closing = new AbortController();
-  /** Highest known number of partitions per topic. A broker with outdated metadata must not move keys back. */
+  /**
+   * The highest known number of partitions per topic. A broker with outdated metadata must not cause keys to move back.
+   */
   readonly #counts = new Map<string, number>();
   #mode: Partitioning = 'source';
 
@@ -69,8 +72,8 @@ export class OutputPartitions {
   }
 
   /**
-   * Must be called once before other methods. The decision stays valid when topics grow. @throws SluiceError
-   * kafka_partitions_differ
+   * Decides on the partitioning. Must be called once, before other methods. The decision stays valid when topics grow.
+   * @throws SluiceError kafka_partitions_differ
    */
   async decide(): Promise<void> {
     const { directory, outputs } = this.#options;
@@ -78,14 +81,14 @@ export class OutputPartitions {
     for (const output of outputs) this.#counts.set(output, (await directory.facts(output)).partitions);
   }
 
-  /** Reports topics that have grown, as far as the metadata shows it. */
+  /** Reports topics that have grown according to the metadata. */
   async look(): Promise<void> {
     for (const output of this.#options.outputs) {
       this.grown(output, (await this.#options.directory.facts(output)).partitions);
     }
   }
 
-  /** Number of partitions to use for a topic whose current metadata shows `partitions`. */
+  /** Number of partitions to use for a topic, given the number in its current metadata. */
   grown(topic: string, partitions: number): number {
     const before = this.#counts.get(topic);
     if (before === undefined) return partitions;
@@ -96,8 +99,8 @@ export class OutputPartitions {
   }
 
   /**
-   * The output partition of a record. Records without a key stay together. @throws SluiceError kafka_failed if the
-   * partition is missing; the next attempt waits for it in `room`
+   * The output partition of a record. Records without a key stay in the same partition as their neighbours.
+   * @throws SluiceError kafka_failed if the partition is missing; the next attempt waits in `room` for the partition
    */
   partitionOf({ origin, key }: Pick<OutgoingRecord, 'origin' | 'key'>, topic: string, partitions: number): number {
     const from = origin?.partition ?? 0;
@@ -108,7 +111,7 @@ export class OutputPartitions {
 
   /**
    * Resolves when every output topic has a partition for answers from this input partition.
-   * @throws SluiceError kafka_partitions_differ (still missing after the patience) | kafka_failed (closed)
+   * @throws SluiceError kafka_partitions_differ (still missing after `patienceMs`) | kafka_failed (closed)
    */
   async room(partition: number, signal: AbortSignal): Promise<void> {
     if (this.#mode === 'key') return;
@@ -120,7 +123,7 @@ export class OutputPartitions {
         if (monotonicMs() >= end) throw failure;
         this.#tellWait(output, partition, failure, patienceMs);
         await this.#pause(signal);
-        // A failed lookup is reported elsewhere; here it only uses up the time limit.
+        // Other code reports a failed lookup. Here, it only counts towards the time limit.
         partitions = await directory.learn(output).then(
           (facts) => facts.partitions,
           () => partitions,
@@ -164,11 +167,11 @@ const SEED = 0x9747b28c;
 const M = 0x5bd1e995;
 const R = 24;
 
-/** The partition of a key as all Java clients compute it. `partitions` is at least 1. */
+/** The partition of a key, computed as in all Java clients. `partitions` is at least 1. */
 export const partitionOfKey = (key: Uint8Array, partitions: number): number =>
   (murmur2(key) & 0x7fff_ffff) % partitions;
 
-/** MurmurHash2, 32 bits, with the seed of org.apache.kafka.common.utils.Utils; signed. */
+/** MurmurHash2, 32 bits, with the seed of org.apache.kafka.common.utils.Utils. The result is signed. */
 export function murmur2(bytes: Uint8Array): number {
   const { length } = bytes;
   let h = SEED ^ length;

@@ -1,36 +1,39 @@
-// Buffers records between fetching and processing: micro-batches per partition, and the memory limit shared by all partitions.
+// Buffers records between fetching and processing: forms micro-batches per partition, and limits the memory of all partitions.
 import { epochMs, monotonicMs, startTimer, stopTimer } from '../../core/clock.ts';
 import { type IncomingRecord, type MicroBatch, weightOf } from './client/records.ts';
 
 export interface BatchLimits {
   /** Maximum records of a micro-batch. */
   batchRows: number;
-  /** Maximum bytes of a micro-batch, unless its only record is larger. */
+  /** Maximum bytes of a micro-batch. A single larger record forms its own micro-batch. */
   batchBytes: number;
-  /** Longest time the first record waits for the batch to fill, ms. */
+  /** Maximum time that the first record of a micro-batch waits for further records, ms. */
   batchWaitMs: number;
-  /** A record is processed this long after its timestamp or its arrival, whichever is earlier, ms. */
+  /** Delay of processing after the timestamp or the arrival of a record, whichever is earlier, ms. */
   delayMs: number;
 }
 
 interface Chunk {
   records: readonly IncomingRecord[];
   weights: Float64Array;
-  /** Number of records of the chunk already taken. */
+  /** Number of records of the chunk that were taken. */
   taken: number;
-  /** Offset behind the chunk and the control records that follow it. */
+  /** Offset after the chunk and the control records that follow it. */
   next: bigint;
   arrived: number;
   /** ms since 1970. */
   came: number;
 }
 
-/** Node timers support at most 24 days, and the clock may be adjusted meanwhile. */
+/**
+ * Longest timer, ms. Longer delays use several timers, because the clock may be adjusted, and timers of Node.js support
+ * at most 24 days.
+ */
 const LONGEST_SLEEP_MS = 60_000;
 
 /**
- * The buffered records of one partition, for one reader. Bytes count until they are released, including those of
- * records in processing.
+ * The buffered records of one partition, for one reader. The bytes of a record count until they are released, also
+ * while it is being processed.
  */
 export class PartitionBuffer {
   readonly #topic: string;
@@ -49,7 +52,7 @@ export class PartitionBuffer {
     this.#limits = limits;
   }
 
-  /** Bytes of records that wait, are processed or are written. */
+  /** Bytes of records that are waiting, being processed, or being written. */
   get bytes(): number {
     return this.#waitingBytes + this.#heldBytes;
   }
@@ -66,7 +69,7 @@ export class PartitionBuffer {
     this.#wake?.();
   }
 
-  /** The next micro-batch as soon as one is due; null once closed. Its bytes count until `release`. */
+  /** Returns the next micro-batch when it is due; null: the buffer is closed. Its bytes count until `release`. */
   async take(): Promise<MicroBatch | null> {
     while (!this.#closed) {
       const first = this.#chunks[0];
@@ -90,7 +93,7 @@ export class PartitionBuffer {
     this.#heldBytes -= bytes;
   }
 
-  /** Ends `take` and discards waiting records. */
+  /** Ends pending calls of `take` and discards waiting records. */
   close(): void {
     this.#closed = true;
     this.#chunks = [];
@@ -121,7 +124,7 @@ export class PartitionBuffer {
     return { topic: this.#topic, partition: this.#partition, records, next, bytes };
   }
 
-  /** Time until the next record of the chunk is due, ms; zero or less: it is due now. */
+  /** Time until the next record of the chunk is due, ms; zero or negative: the record is due now. */
   #dueIn({ records, taken, came }: Chunk): number {
     const { delayMs } = this.#limits;
     return delayMs === 0 ? 0 : Math.min(records[taken]!.timestamp, came) + delayMs - epochMs();
@@ -148,7 +151,10 @@ interface InFlightOptions {
   resume: (partition: number) => void;
 }
 
-/** Limits records in memory by pausing partitions. Each has an equal share and may exceed it by one fetch. */
+/**
+ * Limits the records in memory by pausing partitions. All partitions have equal shares. A partition may exceed its
+ * share by one fetch.
+ */
 export class InFlight {
   readonly #options: InFlightOptions;
   readonly #full = new Set<number>();
@@ -162,7 +168,7 @@ export class InFlight {
     return this.#options.maxBytes ?? DEFAULT_IN_FLIGHT_BYTES;
   }
 
-  /** Pauses a partition whose `bytes` reach its share, and resumes it when half of the share is free. */
+  /** Pauses a partition whose `bytes` reach its share, and resumes it when half of its share is free. */
   update(partition: number, bytes: number, partitions: number): void {
     const share = this.budget / partitions;
     if (bytes >= share && !this.#full.has(partition)) {
@@ -175,7 +181,7 @@ export class InFlight {
     return this.#full.has(partition);
   }
 
-  /** The partition restarts with an empty buffer. */
+  /** Must be called when a partition restarts with an empty buffer. */
   forget(partition: number): void {
     this.#full.delete(partition);
   }

@@ -1,36 +1,38 @@
-// A partition while it belongs to this member: each record is answered exactly once.
+// A partition while it is assigned to this member. Each record is answered exactly once.
 //
 // The protocol, for `delivery: exactly_once`:
-// 1. The owner of a partition can be distinguished from its predecessor, on any machine. If brokers reject offsets of
-//    an ended group generation (KIP-447, from 2.5), member and generation identify the owner. The `transactionalId`
-//    then belongs to the member, and one transaction covers all its partitions. Otherwise a `transactionalId` made of
-//    group, topic and partition, the same for every owner, is fenced.
-// 2. A committer (committer.ts) has a producer with this ID. It opens a new producer after a failure; if each partition
-//    has its own ID, also for every assignment. The partition stays paused.
-// 3. Fence: the coordinator raises the epoch, aborts open transactions of older producers with this ID and completes
-//    those it had decided to commit. It rejects these producers from now on. If a restarted broker ended a transaction
-//    without notifying the partitions, the transaction is ended there as decided. The ID that earlier releases used for
-//    the partition is fenced as well, because such a release may be in the group during a rolling update.
-// 4. Only then is the committed offset read, once no open transaction can move it. No other member can move it either,
-//    because its predecessor's generation or epoch has ended.
-// 5. Reading starts at that offset; records fetched before are dropped. If no offset is committed, or the topic no
-//    longer has it, `start_at` and `on_offset_lost` decide.
-// 6. `process` runs outside of transactions, one micro-batch at a time, while the previous transaction is written. A
-//    transaction is therefore open only while it is written, and a slow model does not hold up readers.
-// 7. One transaction writes everything that was processed: outputs, dead letters, and the offsets behind the last
-//    records. It commits only after every batch was acknowledged. The offsets carry the member and the generation of
-//    the assignment.
-// 8. On any error in it (rejection, timeout, lost connection, missing acknowledgement): abort if possible; discard the
-//    producer and the records in memory of every partition in the transaction; wait with jitter; then, if this member
-//    still belongs to the group, return to step 2. Step 3 thus settles a commit whose response was lost, and step 4
-//    sees the result.
-// 9. When the partition is revoked, `process` is abandoned, a running transaction may finish, and no other work starts.
-//    If this process was suspended meanwhile, its next request carries an ended generation or an epoch invalidated by
-//    another member's step 3. This, not the session timeout, prevents two members from answering the same record.
-//    Partitions that the member keeps continue.
+// 1. Brokers can distinguish the owner of a partition from the previous owner, on any machine. If brokers reject
+//    offsets of an ended group generation (KIP-447, Kafka 2.5 and later), member and generation identify the owner. The
+//    `transactionalId` then belongs to the member, and one transaction covers all its partitions. Otherwise the
+//    `transactionalId` consists of group, topic and partition. It is the same for every owner, and each owner fences
+//    it.
+// 2. A committer (committer.ts) has a producer with this ID. It opens a new producer after a failure. If each partition
+//    has its own ID, it also opens a new producer for every assignment. The partition stays paused.
+// 3. Fence: the coordinator raises the epoch. It aborts open transactions of older producers with this ID, completes
+//    transactions that it had decided to commit, and rejects these producers from now on. If a restarted broker ended a
+//    transaction without notifying the partitions, the recorded decision is now applied to the partitions. The ID that
+//    earlier releases used for the partition is fenced too, because an earlier release may be in the group during a
+//    rolling update.
+// 4. Only then the committed offset is read, when no open transaction can change it. No other member can change it
+//    either, because the generation or epoch of the previous owner has ended.
+// 5. Reading starts at that offset. Records that were fetched earlier are dropped. If no offset is committed, or if the
+//    topic no longer has this offset, `start_at` and `on_offset_lost` determine the start.
+// 6. `process` runs outside of transactions, one micro-batch at a time, while the previous transaction is written. So a
+//    transaction is open only while it is written, and a slow model does not delay readers of the output topic.
+// 7. One transaction writes everything that was processed: outputs, dead letters, and the offsets after the last
+//    records. It commits only after every batch was acknowledged. The request that adds the offsets contains the member
+//    and the generation of the assignment.
+// 8. After any error in a transaction (rejection, timeout, lost connection, missing acknowledgement), it is aborted if
+//    possible. The producer is discarded, and also the records in memory of every partition in the transaction. After a
+//    pause with jitter, if this member still belongs to the group, the lease returns to step 2. If the response to a
+//    commit was lost, step 3 completes the commit, and step 4 reads the result.
+// 9. When the partition is revoked, `process` is abandoned, a transaction in progress may finish, and no other work
+//    starts. If this process was suspended for some time, its next request contains an ended generation, or an epoch
+//    that step 3 of another member invalidated. This, not the session timeout, prevents two members from answering the
+//    same record. Partitions that the member keeps are not interrupted.
 //
-// For `at_least_once`, step 3 is omitted. Step 7 sends with an idempotent producer and commits the offsets after the
-// acknowledgements, so records sent before a failure are sent again.
+// For `at_least_once`, step 3 is omitted. Step 7 sends records with an idempotent producer, and commits the offsets
+// after the acknowledgements. After a failure between the two, records are sent again.
 import { createHash } from 'node:crypto';
 import { inBackground, unlessAborted } from '../../core/async.ts';
 import { sleep } from '../../core/clock.ts';
@@ -45,19 +47,19 @@ import { type StartPolicy, startOffset } from './reading-options.ts';
 
 export interface LeaseOptions extends BatchLimits, StartPolicy {
   delivery: 'exactly_once' | 'at_least_once';
-  /** Options of the lease's own committer; the lease chooses its transactional ID. */
+  /** Options of the committer, if the lease has its own. The lease chooses the transactional ID. */
   commits: Omit<CommitterOptions, 'transactionalId' | 'of'>;
   /** Maximum attempts of `process` on one batch if its error is retryable. */
   processAttempts: number;
 }
 
 export interface LeaseHost extends CommitterHost {
-  /** The member's committer; null: each partition has its own. */
+  /** The member's committer; null: each partition has its own committer. */
   readonly committer: Committer | null;
   process(batch: MicroBatch, signal: AbortSignal): Promise<BatchResult>;
   /** Resolves when the next batch may start, or `signal` is aborted. */
   ready(signal: AbortSignal): Promise<void>;
-  /** Starts reading at `offset`; `end` is the end of the partition when it was queried. */
+  /** Starts reading at `offset`. `end`: end of the partition at the time of the query. */
   startAt(partition: number, offset: bigint, end: bigint): void;
   /** Stops reading the partition until `startAt`. */
   halt(partition: number): void;
@@ -69,13 +71,14 @@ export interface LeaseHost extends CommitterHost {
 }
 
 /**
- * Longest wait for a running transaction of the partition's earlier lease, ms. After it, fencing ends the transaction.
+ * Maximum time to wait for a transaction of the partition's earlier lease, ms. After this time, fencing ends the
+ * transaction.
  */
 const PREDECESSOR_PATIENCE_MS = 10_000;
-/** Number of retries before a missing topic counts as missing, because brokers that start up may not list it yet. */
+/** Number of retries before a topic is reported as missing, because brokers that are starting may not list it yet. */
 const TOPIC_MISSING_PATIENCE = 5;
 
-/** A lease runs from construction until `drain` or `abandon`. */
+/** The lease of one partition. It runs from its construction until `drain` or `abandon`. */
 export class PartitionLease {
   readonly partition: number;
   readonly #options: LeaseOptions;
@@ -88,7 +91,7 @@ export class PartitionLease {
   #queue: CommitQueue | null = null;
   #failures = 0;
 
-  /** @param after resolves when the lease of an earlier generation has ended */
+  /** `after` resolves when the lease of an earlier generation has ended. */
   constructor(partition: number, options: LeaseOptions, host: LeaseHost, after: Promise<void>) {
     this.partition = partition;
     this.#options = options;
@@ -117,7 +120,10 @@ export class PartitionLease {
     return this.#ended;
   }
 
-  /** Ends immediately except for a running transaction. Resolves when that has ended; idempotent. */
+  /**
+   * Ends the lease immediately; only a transaction in progress may finish. Resolves when the lease has ended;
+   * idempotent.
+   */
   abandon(): Promise<void> {
     this.#abandoned.abort();
     this.#queue?.drop();
@@ -132,7 +138,7 @@ export class PartitionLease {
         if (this.#closing.signal.aborted) return;
         await this.#work(queue, session.signal);
       } catch (error) {
-        // The lease was closed before it had any work, so this error needs no attention.
+        // The lease was closed before it had any work, so the error does not matter.
         if (this.#closing.signal.aborted && this.#queue === null) return;
         if (!(await this.#survive(error))) return;
       } finally {
@@ -151,7 +157,7 @@ export class PartitionLease {
     return new Committer(options, this.#host);
   }
 
-  /** Performs steps 2 to 5. @param session aborted when a transaction fails */
+  /** Performs steps 2 to 5. `session` is aborted when a transaction fails. */
   async #takeOver(session: AbortController): Promise<CommitQueue> {
     const { topic, delivery, commits } = this.#options;
     const opening = this.#committer.open({
@@ -183,7 +189,7 @@ export class PartitionLease {
       await writer.connect();
       await writer.fence();
     } catch (error) {
-      // A user without permission for this ID cannot have an open transaction under it.
+      // A user without permission for this ID cannot have an open transaction with this ID.
       if (!(error instanceof SluiceError && error.code === 'kafka_not_authorized')) throw error;
     } finally {
       inBackground('abort a producer', () => writer.discard());
@@ -204,14 +210,14 @@ export class PartitionLease {
       }
       await queue.flush();
     } finally {
-      // A batch that cannot be processed is not written; a running transaction is awaited.
+      // Batches that wait are not written. A transaction in progress is awaited.
       await queue.end();
     }
   }
 
   /**
-   * null: abandoned, or cancelled because the lease is closing. @throws ProcessFailure wraps an error of `process` that
-   * is not worth another attempt
+   * Processes a batch. null: the lease was abandoned, or processing was cancelled because the lease is closing.
+   * @throws ProcessFailure wraps an error of `process` for which no further attempt is made
    */
   async #process(batch: MicroBatch, signal: AbortSignal): Promise<BatchResult | null> {
     for (let attempt = 1; ; attempt++) {
@@ -229,7 +235,7 @@ export class PartitionLease {
     }
   }
 
-  /** Performs step 8; false: this lease has ended. */
+  /** Performs step 8. Returns false if this lease has ended. */
   async #survive(error: unknown): Promise<boolean> {
     if (error instanceof ProcessFailure) {
       const cause = error.cause;
@@ -250,7 +256,7 @@ export class PartitionLease {
       this.#host.failed(failure);
       return false;
     }
-    // After the member left the group, the next assignment creates a new lease.
+    // If the member has left the group, the next assignment creates a new lease.
     do await pause(backoffMs(this.#failures++), this.#closing.signal);
     while (!this.#closing.signal.aborted && !(await this.#host.isMember()));
     return !this.#closing.signal.aborted;
@@ -258,9 +264,9 @@ export class PartitionLease {
 }
 
 /**
- * A transactional ID, unique for each combination of group, topic and holder (a partition, or a member's name): group
- * `score-eu` with topic `loan` differs from `score` with `eu-loan`. It begins with the group, so that a prefix
- * permission can cover it.
+ * A transactional ID that is unique for each combination of group, topic and holder (a partition, or the name of a
+ * member). Group `score-eu` with topic `loan` and group `score` with topic `eu-loan` have different IDs. The ID begins
+ * with the group, so that a permission for this prefix covers it.
  */
 export function transactionalId(group: string, topic: string, holder: number | string): string {
   const parts = typeof holder === 'number' ? [group, topic] : [group, topic, holder];
@@ -270,7 +276,7 @@ export function transactionalId(group: string, topic: string, holder: number | s
 
 const pause = (ms: number, signal: AbortSignal): Promise<void> => sleep(ms, { signal }).catch(() => {});
 
-/** Wraps errors of `process` to distinguish them from Kafka errors. */
+/** Wraps an error of `process` to distinguish it from Kafka errors. */
 class ProcessFailure extends Error {
   constructor(cause: unknown) {
     super('process failed', { cause });

@@ -1,4 +1,5 @@
-// Processes one topic into another through `process`, exactly once: a group member with a lease for each of its partitions.
+// Processes the records of a topic with `process` and writes the results to another topic, exactly once.
+// Has one lease per partition.
 
 import { inBackground, within } from '../../core/async.ts';
 import { startInterval, stopTimer, type Timer } from '../../core/clock.ts';
@@ -21,69 +22,76 @@ import { TopicDirectory, type TopicFacts } from './topic-directory.ts';
 export interface ProcessorOptions extends ReadingOptions {
   /** null: `process` sets the topic of every record. */
   outputTopic: string | null;
-  /** Further topics that `process` uses. They must exist at the start. */
+  /** Further topics to which `process` may send records. They must exist at the start. */
   routedTopics?: readonly string[];
   /** null: `process` must not reject records. */
   deadLetterTopic: string | null;
-  /** Further topics that rejected records use. They must exist at the start. */
+  /** Further topics to which rejected records may be sent. They must exist at the start. */
   letterTopics?: readonly string[];
-  /** Original topic of the records, if they arrive through another topic such as a retry topic. Default: `topic`. */
+  /** The original topic of the records, if they are read from another topic such as a retry topic. Default: `topic`. */
   originTopic?: string;
   /**
-   * How to choose the partition of an answer. Default: its application's partition, if all topics have the same number
-   * of partitions.
+   * How to choose the partition of an answer. Default: the partition of its application. This requires that all topics
+   * have the same number of partitions.
    */
   partitioning?: Partitioning | null;
-  /** Longest wait for an output topic to get as many partitions as its input, ms. Default 600,000. */
+  /** Maximum time to wait until an output topic has as many partitions as its input, ms. Default: 600,000. */
   partitionPatienceMs?: number;
   /**
-   * Answers a micro-batch. A retryable SluiceError causes another attempt; any other error ends the run. Called for one
-   * batch per partition at a time. A batch may be repeated after a failure, so `process` must not have side effects.
+   * Answers a micro-batch. After a retryable SluiceError it is called again; any other error ends the run. It is called
+   * for one batch per partition at a time. It must not have side effects, because a batch may be repeated after a
+   * failure.
    */
   process: (batch: MicroBatch, signal: AbortSignal) => Promise<BatchResult>;
   /** Default: exactly_once. */
   delivery?: 'exactly_once' | 'at_least_once';
-  /** Default 4096. */
+  /** Maximum records per transaction. Default: 4096. */
   transactionRows?: number;
-  /** Default 10,000, ms. A member that died can block readers for this long. */
+  /** Timeout of a transaction, ms. A member that was killed can block readers for this time. Default: 10,000. */
   transactionTimeoutMs?: number;
-  /** Minimum time between the starts of two transactions, ms. Default 20. */
+  /** Minimum time between the starts of two transactions, ms. Default: 20. */
   commitIntervalMs?: number;
-  /** Scope of a transaction. Default: `member` if brokers can fence by its generation, else `partition`. */
+  /**
+   * Whether a transaction covers all partitions of the member or a single partition. Default: `member` if brokers can
+   * fence by the generation of the member, else `partition`.
+   */
   transactionOf?: 'member' | 'partition';
   /** Default: none. */
   compression?: BatchCompression;
-  /** Maximum attempts of `process` on one batch. Default 10. */
+  /** Maximum attempts of `process` on one batch. Default: 10. */
   processAttempts?: number;
   observer?: KafkaObserver;
-  /** UNSAFE, for tests only. false disables fencing, so that records are answered twice when a member stalls. */
+  /** UNSAFE, for tests only: false disables fencing. If a member then stalls, records are answered twice. */
   fencing?: boolean;
 }
 
 interface ProcessorReport extends Readonly<KafkaCounters> {
-  /** Final offset of each partition for which answers were written. */
+  /** For each partition for which answers were written: the offset after the last answered record. */
   readonly positions: ReadonlyMap<number, bigint>;
-  /** false: the deadline passed and unfinished batches were abandoned. The next member reads them again. */
+  /**
+   * false: the deadline passed, and unfinished batches were abandoned. The next owner of the partition reads them
+   * again.
+   */
   readonly drained: boolean;
 }
 
-/** Leases that do not end within this time after the deadline are abandoned, ms. */
+/** Time after the deadline within which leases must end, ms. Leases that take longer are abandoned. */
 const ABANDON_PATIENCE_MS = 2_000;
 
 interface Progress {
-  /** The partition counts as caught up at this offset: its end when this member first got it. */
+  /** The offset at which the partition is caught up: its end when it was first assigned to this member. */
   goal: bigint;
-  /** Offset behind all fetched records, including control records. */
+  /** Offset after all fetched records, including control records. */
   fetched: bigint;
-  /** Offset behind the last record passed to the lease. */
+  /** Offset after the last record that was passed to the lease. */
   offered: bigint;
-  /** Offset behind the last record answered, or where reading started. */
+  /** Offset after the last answered record, or the offset at which reading started. */
   next: bigint;
   /** Whether this member wrote answers for the partition. */
   written: boolean;
 }
 
-/** A processor is started once and stopped once; `done` settles with the outcome. */
+/** A processor can be started once and stopped once. `done` settles when it has ended. */
 export class TransactionalProcessor {
   /** Resolves after `stop` or when caught up; rejects with the SluiceError that ended the run. */
   readonly done: Promise<void>;
@@ -93,17 +101,17 @@ export class TransactionalProcessor {
   readonly #directory: TopicDirectory;
   readonly #consumer: GroupMember;
   readonly #leases = new Map<number, PartitionLease>();
-  /** Resolves when earlier leases of the partition have ended. */
+  /** For each partition: resolves when its earlier leases have ended. */
   readonly #ending = new Map<number, Promise<void>>();
   readonly #inFlight: InFlight;
   readonly #progress = new Map<number, Progress>();
   readonly #lag: LagMeter;
   readonly #partitions: OutputPartitions;
-  /** Member identity in the last assignment; null: generations are not used for fencing. */
+  /** The member identity in the last assignment; null: offsets are not fenced by generation. */
   #identity: MemberIdentity | null = null;
   #committer: Committer | null = null;
   #byGeneration = false;
-  /** Number of input partitions at the start. Partitions added later are always read from the beginning. */
+  /** Number of input partitions at the start. A partition that is added later is always read from its beginning. */
   #known = Infinity;
   readonly #finish = Promise.withResolvers<void>();
   #gate: PromiseWithResolvers<void> | null = null;
@@ -144,7 +152,7 @@ export class TransactionalProcessor {
   /**
    * Checks the topics and joins the group.
    * @throws SluiceError kafka_unreachable | kafka_authentication | kafka_not_authorized | kafka_topic_missing |
-   * kafka_partitions_differ | kafka_config (also for exactly_once with a client without transactions)
+   * kafka_partitions_differ | kafka_config (also if delivery is exactly_once and the client has no transactions)
    */
   static async start(options: ProcessorOptions): Promise<TransactionalProcessor> {
     if (options.delivery !== 'at_least_once') requireTransactions('delivery');
@@ -167,21 +175,24 @@ export class TransactionalProcessor {
     return processor;
   }
 
-  /** Connects. One committer can serve all partitions only if the group generation alone identifies their owner. */
+  /**
+   * Connects to the brokers and chooses between one committer for all partitions and one per partition. One committer
+   * is possible only if the group generation alone identifies the owner of a partition.
+   */
   async #chooseCommitter(): Promise<void> {
     const { memberTransactions } = await this.#directory.connect();
     const { group, topic, instanceId, transactionOf } = this.#options;
     const { delivery, commits } = this.#lease;
     this.#byGeneration = memberTransactions && commits.fencing;
     if (transactionOf === 'partition' || (delivery === 'exactly_once' && !this.#byGeneration)) return;
-    // A member that returns under its instance name ends its own open transaction. For other members, the timeout ends
-    // it.
+    // A member with an instance name ends its own open transaction when it returns. The open transaction of any other
+    // member ends by its timeout.
     const id = transactionalId(group, topic, instanceId ?? crypto.randomUUID());
     const options = { ...commits, of: null, transactionalId: delivery === 'exactly_once' ? id : null };
     this.#committer = new Committer(options, this.#commitHost());
   }
 
-  /** Number of uncommitted records, by partition of this member. */
+  /** Number of uncommitted records for each partition of this member. */
   lag(): ReadonlyMap<number, number> {
     return this.#lag.lags;
   }
@@ -200,7 +211,7 @@ export class TransactionalProcessor {
     return this.#gate !== null;
   }
 
-  /** Starts no batch until `resume`. The member stays in the group and finishes current batches. */
+  /** Starts no further batch until `resume`. The member stays in the group and completes current batches. */
   pause(reason: string): void {
     if (this.#gate) return;
     this.#gate = Promise.withResolvers();
@@ -217,8 +228,8 @@ export class TransactionalProcessor {
   }
 
   /**
-   * Finishes current batches, abandons them after `deadlineMs`, and leaves the group. Idempotent: later calls return
-   * the report of the first.
+   * Completes current batches and leaves the group. Batches that are not complete after `deadlineMs` are abandoned.
+   * Idempotent: later calls return the report of the first call.
    */
   stop(deadlineMs: number): Promise<ProcessorReport> {
     this.#stopping ??= this.#stop(deadlineMs);
@@ -261,7 +272,7 @@ export class TransactionalProcessor {
         const progress = this.#progress.get(partition);
         if (progress) {
           progress.fetched = next;
-          // All records before the control records are answered.
+          // If all records in front of the control records were answered, the control records are committed too.
           if (progress.next >= progress.offered) this.#lag.committed(partition, next);
         }
         this.#endIfCaughtUp();
@@ -284,7 +295,8 @@ export class TransactionalProcessor {
     return {
       directory: this.#directory,
       identity: () => {
-        // Without an identity, brokers would never reject offsets from a committer for all partitions.
+        // Brokers cannot reject outdated offsets from a committer for all partitions if the request has no member
+        // identity.
         if (this.#committer && this.#byGeneration && !this.#identity)
           throw new SluiceError('kafka_rebalanced', 'this member is not in the group');
         return this.#byGeneration ? this.#identity : null;
@@ -321,7 +333,7 @@ export class TransactionalProcessor {
       ...this.#commitHost(),
       committer: this.#committer,
       process: async (batch, signal) => {
-        // For records from a retry topic, this was checked when they were first read.
+        // Records from a retry topic passed this check when they were first read.
         if (this.#options.originTopic === undefined) await this.#partitions.room(batch.partition, signal);
         return process(batch, signal);
       },
@@ -396,7 +408,7 @@ export class TransactionalProcessor {
 
   #endIfCaughtUp(): void {
     if (!this.#options.untilCaughtUp || this.#leases.size === 0) return;
-    // Skipped records at the end are never answered, so both offsets are checked.
+    // Both offsets are checked, because skipped records at the end of a partition are never answered.
     const all = [...this.#leases.keys()].map((p) => this.#progress.get(p));
     if (all.every((p) => p !== undefined && p.fetched >= p.goal && p.next >= p.offered)) this.#finish.resolve();
   }
@@ -406,7 +418,7 @@ export class TransactionalProcessor {
       await this.#directory.refresh();
       await this.#partitions.look();
     } catch {
-      // The next transaction repeats the query, and its failure is reported.
+      // The error is ignored: the next transaction repeats the query and reports the failure.
     }
   }
 
@@ -416,7 +428,7 @@ export class TransactionalProcessor {
   }
 }
 
-/** The options of the leases, with defaults applied. */
+/** The options of all leases, with defaults applied. */
 function leaseOptionsOf(options: ProcessorOptions, partitions: OutputPartitions): LeaseOptions {
   const { connection, group, topic, outputTopic, deadLetterTopic, routedTopics = [], letterTopics = [] } = options;
   return {

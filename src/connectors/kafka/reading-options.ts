@@ -1,4 +1,4 @@
-// Reading options of the processor and the plain reader, with defaults, and the start offset of a partition.
+// The reading options of the processor and of the plain reader with their defaults, and the start offset of a partition.
 
 import { sleep } from '../../core/clock.ts';
 import { SluiceError } from '../../core/errors.ts';
@@ -9,19 +9,19 @@ import type { KafkaObserver } from './observer.ts';
 import type { BatchLimits } from './partition-buffer.ts';
 import type { TopicDirectory } from './topic-directory.ts';
 
-/** Stores offsets in place of the consumer group. */
+/** Stores the offsets of partitions instead of the consumer group. */
 export interface OffsetKeeper {
   /**
-   * The offset at which a partition continues; null: it was never started. @throws SluiceError a non-retryable one ends
-   * reading
+   * The offset at which a partition continues; null: reading it has never started.
+   * @throws SluiceError; a non-retryable error ends reading
    */
   committed(partition: number): Promise<bigint | null>;
   /**
-   * Called before anything is written, if the partition starts `at` an offset other than the stored one: it was never
-   * started (`stored` null), or the topic no longer has the stored offset.
+   * Called before the first write if reading starts at an offset other than the stored one. Either `stored` is null
+   * because the partition was never read, or the topic no longer has the stored offset. `at`: the start offset.
    */
   begin(partition: number, stored: bigint | null, at: bigint): Promise<void>;
-  /** Called when reading starts; the next records begin at `offset`. */
+  /** Called when reading starts at `offset`. */
   started(partition: number, offset: bigint): void;
 }
 
@@ -31,34 +31,41 @@ export interface ReadingOptions {
   group: string;
   /** Instance name for static membership, unique within the group. Default: none. */
   instanceId?: string | null;
-  /** The group removes a member that sends no heartbeat for this long, ms. Default 30,000. */
+  /** Time without a heartbeat after which the group removes a member, ms. Default: 30,000. */
   sessionTimeoutMs?: number;
-  /** Default: a tenth of the session timeout. */
+  /** Time between heartbeats, ms. Default: a tenth of the session timeout. */
   heartbeatIntervalMs?: number;
-  /** Longest time the group waits for a member in a rebalance, ms. Default 60,000. */
+  /** Maximum time that the group waits for a member in a rebalance, ms. Default: 60,000. */
   rebalanceTimeoutMs?: number;
-  /** Maximum bytes of one fetch from one partition. Default 1 MiB. */
+  /** Maximum bytes of one fetch from one partition. Default: 1 MiB. */
   fetchBytes?: number;
-  /** Longest time a fetch waits for records, ms. A resumed partition may wait as long. Default 250. */
+  /**
+   * Maximum time that a fetch waits for records, ms. A partition that is resumed can be delayed by the same time.
+   * Default: 250.
+   */
   fetchWaitMs?: number;
-  /** Maximum age of metadata, ms. New partitions are noticed within this time. Default 30,000. */
+  /** Maximum age of metadata, ms. New partitions are detected within this time. Default: 30,000. */
   metadataMaxAgeMs?: number;
-  /** Default: earliest. */
+  /** Start of a group without committed offsets. Default: earliest. */
   startAt?: 'earliest' | 'latest';
-  /** Default: stop. */
+  /** Action if the topic no longer has the committed offset. Default: stop. */
   onOffsetLost?: 'stop' | 'earliest' | 'latest';
-  /** Ends after processing everything that this member's partitions contained when it got them. Default: false. */
+  /**
+   * End after processing the records that the partitions of this member contained when they were assigned. Default:
+   * false.
+   */
   untilCaughtUp?: boolean;
-  /** Default 1024. */
+  /** Maximum records of a micro-batch. Default: 1024. */
   batchRows?: number;
-  /** Default 20. */
+  /** Maximum time that the first record of a micro-batch waits for further records, ms. Default: 20. */
   batchWaitMs?: number;
-  /** Default 4 MiB. */
+  /** Maximum bytes of a micro-batch. Default: 4 MiB. */
   batchBytes?: number;
-  /** A record is processed this long after its timestamp or its arrival, whichever is earlier, ms. Default 0. */
+  /** Delay of processing after the timestamp or the arrival of a record, whichever is earlier, ms. Default: 0. */
   delayMs?: number;
   /**
-   * Maximum bytes of records in memory, over all partitions. Each may exceed its share by one fetch. Default 32 MiB.
+   * Maximum bytes of records in memory, over all partitions. A partition may exceed its share by one fetch. Default: 32
+   * MiB.
    */
   maxInFlightBytes?: number;
 }
@@ -85,7 +92,7 @@ export function memberOptionsOf(o: ReadingOptions): MemberOptions {
 export const batchLimitsOf = (o: ReadingOptions): BatchLimits => ({
   batchRows: o.batchRows ?? 1024,
   batchBytes: o.batchBytes ?? 4 * 1024 * 1024,
-  // With a paced client, fetching already waited for records.
+  // A paced client has already waited for further records when it fetched.
   batchWaitMs: kafkaClient().paced ? 0 : (o.batchWaitMs ?? DEFAULT_BATCH_WAIT_MS),
   delayMs: o.delayMs ?? 0,
 });
@@ -108,24 +115,27 @@ export interface StartPolicy {
   startAt: 'earliest' | 'latest';
   /** Action if the topic no longer has the committed offset. */
   onOffsetLost: 'stop' | 'earliest' | 'latest';
-  /** Called when reading continues at `offset` instead of the committed one. */
+  /** Called when reading continues at `offset` instead of the committed offset. */
   onLost?: ((partition: number, offset: bigint) => void) | undefined;
 }
 
 export interface Start {
   offset: bigint;
-  /** End of the partition when it was queried. */
+  /** End of the partition at the time of the query. */
   end: bigint;
 }
 
-/** Maximum lookups while the end is before the committed offset, because a new leader may lag for a moment. */
+/**
+ * Maximum number of lookups if the end of the partition is smaller than the committed offset. Several are needed
+ * because a new leader may be behind for a short time.
+ */
 const SHORT_LOOKS = 5;
 const SHORT_LOOK_MS = 1_000;
 
 /**
- * The start offset of a partition: the committed offset, unless the group has none or the topic no longer has it. The
- * end (for `latest`) and the replacement of a lost offset are committed at once. Otherwise a restart before the first
- * answer would skip records or report the loss again.
+ * The start offset of a partition: the committed offset, unless the group has none or the topic no longer has it. If
+ * the start is the end of the partition (`latest`) or replaces a lost offset, it is committed immediately. Otherwise a
+ * restart before the first answer would skip records or report the loss again.
  * @throws SluiceError kafka_offset_lost | kafka_rebalanced (the partition no longer belongs to the member)
  */
 export async function startOffset(

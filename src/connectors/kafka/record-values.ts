@@ -1,4 +1,4 @@
-// Reads and writes record values: plain JSON, or Avro, JSON Schema and Protobuf through a schema registry.
+// Reads and writes record values: plain JSON, or Avro, JSON Schema and Protobuf with a schema registry.
 import { SluiceError } from '../../core/errors.ts';
 import type { ExactObject } from '../../core/exact-json.ts';
 import type { RecordFormatName } from '../../core/file-format.ts';
@@ -13,15 +13,15 @@ import { tlsSettings } from './connection-settings.ts';
 import type { KafkaSink, SchemaRegistryConfig } from './kafka-options.ts';
 import { topicsOf } from './topics.ts';
 
-/** The parts of a pipeline that determine the values of its topics. */
+/** The sections of a pipeline that determine the format of record values. */
 export interface ValueSettings {
   readonly score: { readonly passthrough?: readonly string[] | '*' | undefined };
   readonly schema_registry?: SchemaRegistryConfig | undefined;
 }
 
 /**
- * Encodes a prediction (JSON) in the sink's format for `topic`, one of the sink's topics (default: its main topic).
- * `parsed`: the result of `parseExact`, which avoids a second parse.
+ * Encodes a prediction, given as JSON, in the format of the sink. `topic`: one of the sink's topics; default: its main
+ * topic. `parsed`: the result of `parseExact`, which avoids parsing again.
  */
 export type EncodeValue = (json: Buffer, topic?: string, parsed?: ExactObject) => Buffer;
 
@@ -38,7 +38,10 @@ export async function valueEncoder(sink: End, settings: ValueSettings): Promise<
   return (json, topic = main, parsed) => encoders.get(topic)!.encode(json, parsed);
 }
 
-/** The registered schema of a sink's predictions, and its subjects. The sink's format must have a schema. */
+/**
+ * The schema of the predictions that a sink writes, and the subjects under which it is registered. The format of the
+ * sink must have a schema.
+ */
 export async function publishedSchema(
   sink: KafkaSink,
   settings: ValueSettings,
@@ -50,8 +53,8 @@ export async function publishedSchema(
 }
 
 /**
- * Creates a reader of record values, which returns JSON or the reason for a failure. @throws SluiceError
- * schema_registry_unavailable | kafka_config
+ * Creates a function that reads a record value and returns JSON, or the reason why the value cannot be read.
+ * @throws SluiceError schema_registry_unavailable | kafka_config
  */
 export async function valueReader(
   format: RecordFormatName,
@@ -83,7 +86,7 @@ export function openRegistryOf({
   });
 }
 
-/** The settings that determine the schema of predictions. */
+/** The settings that determine the schema of the predictions in a topic. */
 export const predictionSchemaOf = (
   { score, schema_registry: config }: ValueSettings,
   topic: string,

@@ -1,4 +1,4 @@
-// Plans how to send the records of a transaction: partitions, batches, and handling of oversized records.
+// Plans how to send the records of a transaction: chooses partitions, forms batches, and handles oversized records.
 import { epochMs } from '../../core/clock.ts';
 import { SluiceError } from '../../core/errors.ts';
 import { type BatchCompression, compressedSize } from './client/codecs.ts';
@@ -8,11 +8,11 @@ import { deadLetter, truncateDeadLetter } from './dlq/dead-letter.ts';
 import { type OutputPartitions, partitionOfKey } from './output-partitions.ts';
 import { isTimely, type TopicDirectory, type TopicFacts } from './topic-directory.ts';
 
-/** Maximum records per batch. Limits the size of a request and its encoding time. */
+/** Maximum records per batch, which limits the size of a request and the time to encode it. */
 const MAX_BATCH_RECORDS = 4000;
-/** Reserve for the extra header of a truncated dead letter and for rounding, bytes. */
+/** Bytes reserved for the additional header of a truncated dead letter and for rounding. */
 const TRUNCATION_MARGIN = 128;
-/** Header with the original timestamp of a record whose timestamp was replaced by now, ms since 1970. */
+/** Header with the original timestamp of a record whose timestamp was replaced by the current time, ms since 1970. */
 export const TIME_HEADER = 'sluice-source-timestamp';
 
 export interface SendPlan {
@@ -21,8 +21,8 @@ export interface SendPlan {
   /** Number of oversized outputs that became dead letters. */
   oversized: number;
   /**
-   * Number of records by topic whose timestamp was replaced by now, because their topic would have refused or soon
-   * deleted them.
+   * Number of records by topic whose timestamp was replaced by the current time, because the topic would have rejected
+   * or soon deleted them.
    */
   retimed: ReadonlyMap<string, number>;
 }
@@ -32,7 +32,7 @@ export interface PlanOptions {
   compression: BatchCompression;
   outputTopic: string | null;
   deadLetterTopic: string | null;
-  /** Chooses the partition of outputs. Default: the same rule as for dead letters. */
+  /** Chooses the partition of outputs. Default: the rule for dead letters. */
   partitions?: OutputPartitions;
 }
 
@@ -41,7 +41,7 @@ interface OpenBatch extends PlannedBatch {
   bytes: number;
 }
 
-/** Collects records until `finish`, and preserves their order within each partition. */
+/** Collects records until `finish`. Preserves the order of records within a partition. */
 export class SendPlanner {
   readonly #options: PlanOptions;
   readonly #facts = new Map<string, TopicFacts>();
@@ -56,7 +56,10 @@ export class SendPlanner {
     this.#options = options;
   }
 
-  /** @throws SluiceError kafka_topic_missing | kafka_record_too_large (without a dead letter topic) */
+  /**
+   * Adds records to the plan.
+   * @throws SluiceError kafka_topic_missing | kafka_record_too_large (without a dead letter topic)
+   */
   async add(records: readonly OutgoingRecord[], as: 'output' | 'dead_letter'): Promise<void> {
     const { outputTopic, deadLetterTopic } = this.#options;
     const topicOf = as === 'output' ? outputTopic : deadLetterTopic;
@@ -76,7 +79,7 @@ export class SendPlanner {
     }
   }
 
-  /** Number of outputs so far that were too large for their topic and became dead letters. */
+  /** Number of outputs so far that became dead letters because they were too large for their topic. */
   get oversized(): number {
     return this.#oversized;
   }
@@ -114,7 +117,8 @@ export class SendPlanner {
   #truncated(record: OutgoingRecord, limit: number): OutgoingRecord {
     const rest = weightOf({ ...record, value: null });
     if (rest + TRUNCATION_MARGIN > limit) {
-      // If key and headers alone exceed the limit, only the reason and the location are kept.
+      // If key and headers alone exceed the limit, the dead letter contains only the reason and the origin of the
+      // record.
       const bare = record.origin ? { ...record.origin, key: null, headers: {} } : null;
       if (!bare) throw new SluiceError('kafka_record_too_large', 'key and headers are larger than the topic accepts');
       const headers = Object.entries(record.headers ?? {}).filter(([name]) => name.startsWith('sluice-error-'));
@@ -127,11 +131,11 @@ export class SendPlanner {
     const { compression } = this.#options;
     if (compression === 'none' || !record.value) return false;
     const rest = weightOf({ ...record, value: null });
-    // Compresses only if the rest of the record fits.
+    // The value is compressed only if all other data of the record fits.
     return rest < limit && (await compressedSize(record.value, compression)) + rest <= limit;
   }
 
-  /** Replaces the timestamp by now if the topic would refuse or soon delete the record. */
+  /** Replaces the timestamp by the current time if the topic would reject or soon delete the record. */
   #timely(topic: string, { times }: TopicFacts, record: OutgoingRecord): OutgoingRecord {
     if (record.timestamp === undefined || isTimely(times, record.timestamp, this.#now)) return record;
     const { timestamp, ...rest } = record;
@@ -172,8 +176,8 @@ export class SendPlanner {
   }
 
   /**
-   * The input partition if both topics have the same number of partitions, else chosen by key. Records without a key
-   * stay together.
+   * The partition of a record: the input partition if both topics have the same number of partitions, otherwise a
+   * partition chosen by the key. Records without a key from one input partition stay in one partition.
    */
   #partitionOf({ origin, key }: OutgoingRecord, partitions: number): number {
     if (origin && this.#facts.get(origin.topic)?.partitions === partitions) return origin.partition;

@@ -1,4 +1,4 @@
-// Checks a pipeline's topics at the brokers before reading starts: partitions, and the retention of answers.
+// Checks the topics of a pipeline with the brokers before reading starts: numbers of partitions, and the retention of output topics.
 
 import { fixedWord, named, type Word, words } from '../../core/log.ts';
 import type { End } from '../contract/connector.ts';
@@ -16,7 +16,7 @@ interface CheckedTopic {
 }
 
 interface CheckedTopics {
-  /** All topics, those of the source first. */
+  /** All topics of the pipeline, starting with the topics of the source. */
   topics: CheckedTopic[];
   /** Warnings for operators. */
   notices: Word[];
@@ -34,7 +34,7 @@ const sinkTopics = ({ sink }: Pick<Ends, 'sink'>): KafkaSink | null =>
   sink.type === 'kafka' ? (sink as KafkaSink) : null;
 
 /**
- * `more` runs further checks over the same connection.
+ * Checks the topics of a pipeline. `more` runs further checks with the same connection.
  * @throws SluiceError kafka_topic_missing | kafka_partitions_differ | kafka_unreachable | kafka_authentication |
  * kafka_not_authorized
  */
@@ -71,7 +71,7 @@ export async function checkTopics(
   }
 }
 
-/** Warnings about matching topics that are skipped, and about a pattern without matches. */
+/** Warnings about topics that match the pattern but are skipped, and about a pattern that matches no topic. */
 export function patternNotices(ends: Pick<Ends, 'source'>, { topics, own }: TopicsRead): Word[] {
   if (sourceTopics(ends)?.topic_pattern === undefined) return [];
   const notices = own.map(
@@ -105,7 +105,7 @@ export async function retentionNotices(
   return notices;
 }
 
-/** A duration in the largest unit that fits at least twice. */
+/** Formats a duration in the largest unit that it contains at least twice. */
 function spanOf(ms: number): Word {
   for (const [unit, size] of [
     ['d', 86_400_000],

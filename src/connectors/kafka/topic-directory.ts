@@ -1,22 +1,22 @@
-// Queries and caches topic properties: partitions, settings, offsets, and the record timestamps that a topic accepts.
+// Queries and caches properties of topics: partitions, settings, offsets, and the record timestamps that a topic accepts.
 import { SluiceError } from '../../core/errors.ts';
 import { kafkaClient } from './choose-client.ts';
 import type { KafkaConnection } from './client/connection.ts';
 import type { BrokerFeatures, PartitionRange, TopicAdmin } from './client/kafka-client.ts';
 import { BATCH_OVERHEAD } from './client/records.ts';
 
-/** A broker's default of message.max.bytes; assumed if the setting may not be read. */
+/** The default value of message.max.bytes, which is assumed if the setting may not be read. */
 const DEFAULT_MAX_MESSAGE_BYTES = 1_048_588;
-/** Lower bound for a size limit found by trial. */
+/** Lower bound for a size limit that is determined by trial, bytes. */
 const MIN_MESSAGE_BYTES = 1024;
 
 export interface TopicFacts {
   partitions: number;
   /** Maximum size of a record batch that the topic accepts, bytes. */
   maxBatchBytes: number;
-  /** Record timestamps that the topic accepts and retains. */
+  /** The record timestamps that the topic accepts and retains. */
   times: TopicTimes;
-  /** false: the settings may not be read, so broker defaults are assumed. */
+  /** false: the settings may not be read, so default values are assumed. */
   settingsKnown: boolean;
 }
 
@@ -24,11 +24,11 @@ export interface TopicFacts {
 export class TopicDirectory {
   readonly #admin: TopicAdmin;
   readonly #facts = new Map<string, TopicFacts>();
-  /** Limits found by trial, because the broker reported a wrong limit. */
+  /** Size limits determined by trial, for topics whose reported limit was wrong. */
   readonly #lowered = new Map<string, number>();
-  /** Topics that refused a record's timestamp although their settings allowed it, or could not be read. */
+  /** Topics that rejected the timestamp of a record, although their settings allowed it or could not be read. */
   readonly #onlyNow = new Set<string>();
-  /** Settings as last read. If a later query fails, they stay in use. */
+  /** The settings that were read last. They stay in use if a later query fails. */
   readonly #settings = new Map<string, ReadonlyMap<string, string>>();
 
   /** @throws SluiceError kafka_config */
@@ -41,12 +41,12 @@ export class TopicDirectory {
     return this.#admin.features();
   }
 
-  /** Properties of a topic, cached. @throws SluiceError kafka_topic_missing */
+  /** The properties of a topic, from the cache if they are known. @throws SluiceError kafka_topic_missing */
   async facts(topic: string): Promise<TopicFacts> {
     return this.#facts.get(topic) ?? this.learn(topic);
   }
 
-  /** Current properties of a topic. @throws SluiceError kafka_topic_missing */
+  /** Queries the current properties of a topic. @throws SluiceError kafka_topic_missing */
   async learn(topic: string): Promise<TopicFacts> {
     const partitions = await this.#admin.partitions(topic);
     const settings = await this.#settingsOf(topic);
@@ -58,7 +58,7 @@ export class TopicDirectory {
     return facts;
   }
 
-  /** Names of all topics except Kafka's internal ones. */
+  /** Names of all topics except internal topics of Kafka. */
   async topics(): Promise<readonly string[]> {
     return (await this.#admin.topics()).filter((topic) => !topic.startsWith('__'));
   }
@@ -72,7 +72,10 @@ export class TopicDirectory {
     return changed;
   }
 
-  /** Called after a topic rejected a batch that should fit. Queries the limit again, or halves the assumed limit. */
+  /**
+   * Must be called when a topic rejected a batch that should fit. Queries the limit again; if it is unchanged, halves
+   * the assumed limit.
+   */
   async lowerLimit(topic: string): Promise<void> {
     const before = (await this.facts(topic)).maxBatchBytes;
     const { maxBatchBytes } = await this.learn(topic);
@@ -81,15 +84,18 @@ export class TopicDirectory {
     await this.learn(topic);
   }
 
-  /** Called after a topic refused an acceptable timestamp. Its records get the current time from now on. */
+  /**
+   * Must be called when a topic rejected a timestamp that should be acceptable. All records for this topic then get the
+   * current time.
+   */
   async refuseTimes(topic: string): Promise<void> {
     this.#onlyNow.add(topic);
     await this.learn(topic);
   }
 
   /**
-   * Committed offset of the group; null if there is none.
-   * @throws SluiceError kafka_failed if the partition is unknown, which must not be mistaken for null
+   * Committed offset of the group; null: the group has none.
+   * @throws SluiceError kafka_failed if the partition is unknown, which must be distinguished from null
    */
   async committed(group: string, topic: string, partition: number): Promise<bigint | null> {
     const found = (await this.#admin.committed(group, topic, [partition])).get(partition);
@@ -114,12 +120,15 @@ export class TopicDirectory {
     return found;
   }
 
-  /** Offset behind the last record of every partition. */
+  /** Offset after the last record of every partition. */
   async ends(topic: string): Promise<ReadonlyMap<number, bigint>> {
     return new Map([...(await this.#admin.ranges(topic))].map(([partition, { high }]) => [partition, high]));
   }
 
-  /** Whether newer records replace older ones with the same key; false if the setting may not be read. */
+  /**
+   * Whether the topic is compacted: a newer record replaces older records with the same key. false: the setting may not
+   * be read.
+   */
   async compacted(topic: string): Promise<boolean> {
     const settings = await this.#admin.settings(topic, ['cleanup.policy']);
     return settings?.get('cleanup.policy')?.includes('compact') ?? false;
@@ -129,7 +138,7 @@ export class TopicDirectory {
     await this.#admin.close();
   }
 
-  /** null: the settings may not be read. */
+  /** The settings of a topic; null: they may not be read. */
   async #settingsOf(topic: string): Promise<ReadonlyMap<string, string> | null> {
     try {
       const settings = await this.#admin.settings(topic, ['max.message.bytes', ...TIME_SETTINGS]);
@@ -142,8 +151,8 @@ export class TopicDirectory {
   }
 
   /**
-   * Connections opened earlier do not list newly added partitions, so this one is closed and the next one will list
-   * them.
+   * Closes the connection and returns the error. An existing connection does not list new partitions; the next
+   * connection will list them.
    */
   async #unknown(topic: string, partition: number): Promise<SluiceError> {
     await this.#admin.close();
@@ -151,9 +160,9 @@ export class TopicDirectory {
   }
 }
 
-/** A broker's default of retention.ms; assumed if the settings may not be read. */
+/** The default value of retention.ms, which is assumed if the settings may not be read. */
 const DEFAULT_RETENTION_MS = 7 * 24 * 3_600_000;
-/** Allowance for the clock difference to the broker plus the delivery time of a record, ms. */
+/** Allowance for the clock difference between this machine and the broker plus the delivery time of a record, ms. */
 const CLOCK_MARGIN_MS = 60_000;
 
 /** Settings that `topicTimes` reads. */
@@ -163,25 +172,31 @@ const TIME_SETTINGS = [
   'message.timestamp.type',
   'message.timestamp.before.max.ms',
   'message.timestamp.after.max.ms',
-  // Brokers before 3.6 have this setting instead of the previous two.
+  // Brokers before Kafka 3.6 have this setting instead of the two above.
   'message.timestamp.difference.max.ms',
 ] as const;
 
 interface TopicTimes {
-  /** Records are deleted this long after their timestamp, ms; Infinity: never. */
+  /** Time after its timestamp at which a record is deleted, ms; Infinity: never. */
   readonly retentionMs: number;
-  /** Maximum age, ms. An older record would be refused, or deleted before readers had it for half of the retention. */
+  /**
+   * Maximum age of a timestamp, ms. A record with an older timestamp would be rejected, or deleted before half of the
+   * retention time.
+   */
   readonly maxAgeMs: number;
-  /** Maximum time ahead of now, ms. A record further ahead would be refused. */
+  /** Maximum time by which a timestamp may be in the future, ms. A record with a later timestamp would be rejected. */
   readonly maxAheadMs: number;
 }
 
-/** Every record gets the current time, because the topic refused timestamps for unknown reasons. */
+/**
+ * Accepts no given timestamp, so that every record gets the current time. Used if the topic rejected timestamps for
+ * unknown reasons.
+ */
 const ONLY_NOW: TopicTimes = { retentionMs: Infinity, maxAgeMs: -Infinity, maxAheadMs: -Infinity };
 
 /**
- * Record timestamps that a topic accepts and retains. Retention goes by a record's timestamp, not by when it was
- * written. `settings` null: no permission to read them.
+ * The record timestamps that a topic accepts and retains. Retention depends on the timestamp of a record, not on the
+ * time when it was written. `settings`: null if they may not be read.
  */
 export function topicTimes(settings: ReadonlyMap<string, string> | null): TopicTimes {
   const limit = (name: (typeof TIME_SETTINGS)[number]): number => {
@@ -191,7 +206,7 @@ export function topicTimes(settings: ReadonlyMap<string, string> | null): TopicT
   const deletes = settings === null || (settings.get('cleanup.policy') ?? 'delete').includes('delete');
   const given = settings === null ? DEFAULT_RETENTION_MS : limit('retention.ms');
   const retentionMs = deletes ? given : Infinity;
-  // The broker replaces every timestamp by its own time.
+  // The broker replaces every timestamp by its own time, so every timestamp is acceptable.
   if (settings?.get('message.timestamp.type') === 'LogAppendTime') {
     return { retentionMs, maxAgeMs: Infinity, maxAheadMs: Infinity };
   }
@@ -203,7 +218,7 @@ export function topicTimes(settings: ReadonlyMap<string, string> | null): TopicT
 
 const withinClocks = (limit: number): number => limit - Math.min(CLOCK_MARGIN_MS, limit / 2);
 
-/** Whether the topic would accept a record with this timestamp and retain it long enough for readers. */
+/** Whether the topic accepts a record with this timestamp and retains it long enough for readers. */
 export function isTimely({ maxAgeMs, maxAheadMs }: TopicTimes, timestamp: number, now: number): boolean {
   return now - timestamp <= maxAgeMs && timestamp - now <= maxAheadMs;
 }

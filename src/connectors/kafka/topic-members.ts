@@ -1,4 +1,5 @@
-// Group members for all topics of a pipeline: one per topic, and with a pattern one more for each topic that appears later.
+// Group members for all topics of a pipeline: one per topic.
+// If the source has a pattern, a member is added for each topic that appears later.
 import { inBackground } from '../../core/async.ts';
 import { sleep } from '../../core/clock.ts';
 import { asSluiceError, type SluiceError } from '../../core/errors.ts';
@@ -6,23 +7,25 @@ import { named, type Word, withAction, words } from '../../core/log.ts';
 import type { TransactionalProcessor } from './processor.ts';
 
 interface TopicMembersOptions {
-  /** Topics at the start. */
+  /** The topics at the start. */
   topics: readonly string[];
-  /** Lists the currently matching topics; called periodically. null: the topics never change. */
+  /** Lists the topics that currently match; called periodically. null: the topics never change. */
   look: (() => Promise<readonly string[]>) | null;
   /** Starts a member. `late`: the topic did not exist at the start, so it is read from its beginning. */
   open: (topic: string, late: boolean) => Promise<TransactionalProcessor>;
   /** Called when a topic is no longer read. */
   onLeft: (topic: string) => void;
   onNotice: (event: { about: string; message: Word }) => void;
-  /** Interval of topic lookups, ms. Default 30,000. */
+  /** Interval of topic lookups, ms. Default: 30,000. */
   everyMs?: number;
 }
 
-/** Longest wait for the member of a removed topic to stop, ms. */
+/** Maximum time to wait until the member of a removed topic has stopped, ms. */
 const LEAVING_MS = 2_000;
 
-/** Call `start` once and `stop` once; `done` settles with the outcome of all members. */
+/**
+ * The members of a pipeline. `start` and `stop` can be called once each. `done` settles when all members have ended.
+ */
 export class TopicMembers {
   /** Resolves when all members have ended, or after `stop`. Rejects with the first error that ended a member. */
   readonly done: Promise<void>;
@@ -40,17 +43,17 @@ export class TopicMembers {
     this.done.catch(() => {});
   }
 
-  /** @throws SluiceError as TransactionalProcessor.start */
+  /** Starts a member for each topic. @throws the errors of TransactionalProcessor.start */
   async start(): Promise<void> {
     const { topics, look } = this.#options;
-    // Started together, so that the group rebalances once instead of once per member.
+    // All members are started together, so that the group rebalances once instead of once per member.
     const starts = await Promise.allSettled(topics.map((topic) => this.#open(topic, false)));
     for (const start of starts) if (start.status === 'rejected') throw start.reason;
     if (look) inBackground('looking for topics', () => this.#lookOut(look));
     else if (topics.length === 0) this.#finish.resolve();
   }
 
-  /** Members by topic. */
+  /** The members by topic. */
   get members(): ReadonlyMap<string, TransactionalProcessor> {
     return this.#members;
   }
@@ -70,7 +73,7 @@ export class TopicMembers {
     for (const member of this.#members.values()) member.resume();
   }
 
-  /** Stops all members concurrently, as TransactionalProcessor.stop does. Idempotent. */
+  /** Stops all members concurrently; see TransactionalProcessor.stop. Idempotent. */
   stop(deadlineMs: number): Promise<void> {
     this.#stopped ??= this.#stop(deadlineMs);
     return this.#stopped;
@@ -100,7 +103,10 @@ export class TopicMembers {
     if (look === null && topics.every((t) => this.#ended.has(t))) this.#finish.resolve();
   }
 
-  /** If a topic matched by a pattern was removed, only its own member ends; other errors end all. */
+  /**
+   * Handles the error of a member. If a topic that matched the pattern was removed, only its member ends. Any other
+   * error ends all members.
+   */
   async #fail(topic: string, error: SluiceError): Promise<void> {
     const { look } = this.#options;
     const missing = look !== null && error.code === 'kafka_topic_missing';
@@ -125,7 +131,7 @@ export class TopicMembers {
     const { signal } = this.#closing;
     while (!signal.aborted) {
       await sleep(this.#options.everyMs ?? 30_000, { signal, ref: false }).catch(() => {});
-      // A failed lookup is reported elsewhere.
+      // Other code reports a failed lookup.
       const there = signal.aborted ? null : await look().catch(() => null);
       if (there === null || signal.aborted) continue;
       for (const topic of this.#members.keys()) if (!there.includes(topic)) await this.#leave(topic);
@@ -133,7 +139,10 @@ export class TopicMembers {
     }
   }
 
-  /** Joins a new topic. If it cannot be read, the others continue and every lookup retries it. */
+  /**
+   * Starts the member of a new topic. If the topic cannot be read, all other members continue, and every lookup tries
+   * again.
+   */
   async #join(topic: string): Promise<void> {
     const { onNotice } = this.#options;
     try {

@@ -1,4 +1,5 @@
-// Reads a topic in order and commits offsets on request: the plain consumer for writing a topic to files or tables.
+// Reads a topic in order and commits offsets on request.
+// This is the plain consumer for runs that write a topic to files or tables.
 import { inBackground } from '../../core/async.ts';
 import { sleep } from '../../core/clock.ts';
 import { SluiceError } from '../../core/errors.ts';
@@ -22,31 +23,31 @@ import {
 } from './reading-options.ts';
 import { TopicDirectory } from './topic-directory.ts';
 
-/** A batch that continues where the previous batch of its partition ended. */
+/** A batch with the offset at which the previous batch of its partition ended. */
 export interface PlacedBatch extends MicroBatch {
-  /** Offset behind the previous batch. */
+  /** Offset after the previous batch. */
   readonly from: bigint;
 }
 
 export interface ReaderOptions extends ReadingOptions {
-  /** Default: the consumer group stores the offsets. */
+  /** Stores the offsets. Default: the consumer group stores them. */
   offsets?: OffsetKeeper;
   observer?: Pick<KafkaObserver, 'onLog' | 'onAssigned' | 'onRestart' | 'onLag' | 'onReset' | 'onOffsetLost'>;
 }
 
 interface Slot {
   buffer: PartitionBuffer;
-  /** Offset behind the records delivered in this generation. */
+  /** Offset after the records that were delivered in this generation. */
   delivered: bigint;
-  /** Offset behind the fetched records. */
+  /** Offset after the fetched records. */
   fetched: bigint;
   goal: bigint;
 }
 
-/** Maximum batches that wait for the iterator, over all partitions. */
+/** Maximum number of batches, over all partitions, that wait for the iterator. */
 const MAX_WAITING = 2;
 
-/** Iterate the reader once, call `commit` in between and `stop` at the end. */
+/** A reader is iterated once. The caller calls `commit` between batches and `stop` at the end. */
 export class TopicReader implements AsyncDisposable {
   readonly #options: ReaderOptions;
   readonly #directory: TopicDirectory;
@@ -93,7 +94,10 @@ export class TopicReader implements AsyncDisposable {
     });
   }
 
-  /** @throws SluiceError kafka_unreachable | kafka_authentication | kafka_not_authorized | kafka_topic_missing */
+  /**
+   * Checks the topic and joins the group.
+   * @throws SluiceError kafka_unreachable | kafka_authentication | kafka_not_authorized | kafka_topic_missing
+   */
   static async start(options: ReaderOptions): Promise<TopicReader> {
     const reader = new TopicReader(options);
     try {
@@ -107,7 +111,10 @@ export class TopicReader implements AsyncDisposable {
     return reader;
   }
 
-  /** Yields batches of all partitions, in order within each. @throws SluiceError the error that ended reading */
+  /**
+   * Yields batches of all partitions. The batches of a partition are in order.
+   * @throws SluiceError the error that ended reading
+   */
   async *[Symbol.asyncIterator](): AsyncGenerator<PlacedBatch> {
     for (;;) {
       const batch = this.#waiting.shift();
@@ -129,8 +136,9 @@ export class TopicReader implements AsyncDisposable {
   }
 
   /**
-   * Commits `next` of batches that are safely stored. Returns the partitions that were revoked since, or reassigned in
-   * another generation. Their records since the last commit are read again, here or by another member.
+   * Commits offsets. `positions`: the offset `next` of batches that are safely stored, by partition. Returns the
+   * partitions that were revoked, or reassigned in another generation, since these batches were read. Their records
+   * since the last commit are read again by this or another member.
    */
   async commit(positions: ReadonlyMap<number, bigint>): Promise<readonly number[]> {
     const lost: number[] = [];
@@ -151,8 +159,8 @@ export class TopicReader implements AsyncDisposable {
   }
 
   /**
-   * Discards a partition's records in memory and continues at the committed offset. Does nothing for partitions of
-   * other members.
+   * Discards the records of a partition in memory and continues at the committed offset. Does nothing if the partition
+   * belongs to another member.
    */
   restart(partition: number): void {
     const slot = this.#slots.get(partition);
@@ -166,7 +174,7 @@ export class TopicReader implements AsyncDisposable {
     inBackground('opening a partition', () => this.#open(partition, this.#generation));
   }
 
-  /** Number of uncommitted records, by partition of this member. */
+  /** Number of uncommitted records for each partition of this member. */
   lag(): ReadonlyMap<number, number> {
     return this.#lag.lags;
   }
@@ -268,7 +276,7 @@ export class TopicReader implements AsyncDisposable {
     if (slot) this.#inFlight.update(partition, slot.buffer.bytes, this.#slots.size);
   }
 
-  /** Whether everything up to the goals is fetched and processed. */
+  /** Whether all records up to the goals were fetched and processed. */
   #caughtUp(): boolean {
     if (!this.#options.untilCaughtUp || this.#assigned === 0 || this.#slots.size < this.#assigned) return false;
     return [...this.#slots.values()].every((s) => s.fetched >= s.goal && s.buffer.bytes === 0);

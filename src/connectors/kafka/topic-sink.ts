@@ -1,5 +1,5 @@
 // Writes the predictions of a file or an upload to a topic: each line of NDJSON becomes the value of one record.
-// Predictions of a file are written idempotently, those of an upload exactly once.
+// The predictions of a file are written idempotently, the predictions of an upload exactly once.
 
 import { parseExact } from '../../core/exact-json.ts';
 import type { PredictionSink } from '../contract/connector.ts';
@@ -16,20 +16,20 @@ import { TopicWriter } from './topic-writer.ts';
 interface TopicSinkOptions {
   connection: KafkaConnection;
   sink: KafkaSink;
-  /** Encodes a prediction (JSON) in the format of the topic. */
+  /** Encodes a prediction, given as JSON, in the format of the topic. */
   encode: EncodeValue;
   /** Headers of every record. */
   headers?: RecordHeaders;
 }
 
 interface TopicSink extends PredictionSink {
-  /** Closes the writer. `commit` and `abort` keep it open, so that several inputs can follow each other. */
+  /** Closes the writer. `commit` and `abort` keep it open for further inputs. */
   close(): Promise<void>;
 }
 
 /**
- * Opens an idempotent sink without transactions: readers may see the predictions of a failed run twice. @throws
- * SluiceError kafka_*
+ * Opens an idempotent sink without transactions. If a run fails and is repeated, readers may see predictions twice.
+ * @throws SluiceError kafka_*
  */
 export async function openTopicSink({ connection, sink, encode, headers = {} }: TopicSinkOptions): Promise<TopicSink> {
   const writer = await TopicWriter.open({ connection, topic: sink.topic, compression: sink.compression });
@@ -60,7 +60,7 @@ export async function openTopicSink({ connection, sink, encode, headers = {} }: 
 class LineSplitter {
   #rest = Buffer.alloc(0);
 
-  /** Adds bytes and returns copies of the complete lines, without line ends. */
+  /** Adds bytes. Returns copies of the complete lines, without line breaks. */
   take(bytes: Uint8Array): Buffer[] {
     const text = Buffer.concat([this.#rest, bytes]);
     const lines: Buffer[] = [];
@@ -79,8 +79,8 @@ class LineSplitter {
 }
 
 /**
- * Key and value of a line. The key is the text of a passthrough column, with all digits of a number; null: no column is
- * configured, or the row has no value.
+ * The key and value of the record for a line. The key is the text of a passthrough column; a number keeps all its
+ * digits. null: no column is configured, or the row has no value.
  */
 export function recordOf(
   line: Buffer,
@@ -94,27 +94,28 @@ export function recordOf(
   return { key, value: encode(line, undefined, parsed) };
 }
 interface UploadTopicSinkOptions extends TopicSinkOptions {
-  /** ID of the upload. Among processes with the same ID, only one writes a given line. */
+  /** ID of the upload. If several processes have the same ID, only one of them writes a given line. */
   id: string;
   transactionRows: number;
   transactionTimeoutMs: number;
-  /** Called before lines are skipped. An error ends the attempt. */
+  /** Called before lines are skipped. If it throws, the attempt ends. */
   beforeResume: () => Promise<void>;
 }
 
-/** The partition whose offset stores the line count; the choice is arbitrary. */
+/** The partition whose offset stores the number of lines. The choice is arbitrary. */
 const COUNTER_PARTITION = 0;
 
 /**
- * Opens the sink for one attempt at an upload. Each transaction writes some lines and commits the number of lines
- * written so far as an offset, in a group that only this upload uses:
+ * Opens the sink for one attempt at an upload. Each transaction writes some lines, and commits the number of lines
+ * written so far. This number is stored as an offset, in a group that only this upload uses.
  *
- * 1. Connect with the upload's own transactional ID and fence, so that earlier attempts can no longer commit.
- * 2. Read the number of committed lines and skip that many. The same upload (checked) and model version produce the
- *    same lines.
- * 3. Write `transactionRows` lines and the new count in each transaction; `commit` writes the rest.
+ * 1. Connect with a transactional ID that only this upload uses, and fence, so that earlier attempts can no longer
+ *    commit.
+ * 2. Read the number of committed lines, and skip this number of lines. They are the same as in the earlier attempt,
+ *    because upload and model version are the same (`beforeResume` checks this).
+ * 3. Write `transactionRows` lines and the new count in each transaction; `commit` writes the remaining lines.
  *
- * Committed lines remain if the upload fails later; the next attempt continues behind them.
+ * Committed lines remain if the upload fails later. The next attempt continues after them.
  * @throws SluiceError kafka_*
  */
 export async function openUploadTopicSink(options: UploadTopicSinkOptions): Promise<PredictionSink> {
@@ -151,7 +152,7 @@ export async function openUploadTopicSink(options: UploadTopicSinkOptions): Prom
       const { partitions } = await directory.facts(topic);
       const partition = Math.floor(seen / transactionRows) % partitions;
       const planner = new SendPlanner({ directory, compression, outputTopic: topic, deadLetterTopic: null });
-      // Lines without a key rotate through the partitions, one transaction at a time.
+      // All lines without a key in a transaction go to one partition; transactions rotate through the partitions.
       await planner.add(
         held.map((r) => (r.key === null ? { ...r, partition } : r)),
         'output',

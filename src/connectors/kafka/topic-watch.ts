@@ -1,4 +1,4 @@
-// Polls the topics of a running pipeline and logs failures: a client may retry for half a minute before it reports a problem.
+// Polls the topics of a running pipeline and logs failures early, because a client may retry for half a minute before it reports a problem.
 
 import { inBackground } from '../../core/async.ts';
 import { sleep } from '../../core/clock.ts';
@@ -13,20 +13,22 @@ interface TopicWatchOptions {
   connection: KafkaConnection;
   places: KafkaPlaces;
   log: Log;
-  /** Interval of polls, ms. Default 4,000. */
+  /** Interval of polls, ms. Default: 4,000. */
   everyMs?: number;
 }
 
-/** Number of consecutive failures before they are logged, because a starting broker may not list a topic yet. */
+/**
+ * Number of consecutive failures after which a failure is logged. A broker that is starting may not list a topic yet.
+ */
 const FAILURES = 2;
 
-/** Watches from `start` until `stop`. */
+/** Polls the topics from `start` until `stop`. */
 export class TopicWatch {
   readonly #options: TopicWatchOptions;
   readonly #admin: TopicAdmin;
   readonly #throttled: LogThrottle;
   readonly #stop = new AbortController();
-  /** Number of consecutive failures by topic, or for the brokers as a whole. */
+  /** The consecutive failures of each topic, or of all brokers. */
   readonly #failing = new Map<string, { failures: number; logged: boolean }>();
 
   /** @throws SluiceError kafka_config */
@@ -36,7 +38,7 @@ export class TopicWatch {
     this.#admin = kafkaClient().admin(options.connection);
   }
 
-  /** Whether no current failure was logged. */
+  /** Whether all topics are healthy: no failure that persists was logged. */
   get well(): boolean {
     return [...this.#failing.values()].every((w) => !w.logged);
   }
@@ -64,7 +66,7 @@ export class TopicWatch {
       } catch (error) {
         const failure = asSluiceError(error, 'kafka_failed');
         failures.set(failure.code === 'kafka_unreachable' ? 'the brokers' : `the topic ${topic}`, failure);
-        // Every other topic would fail for the same reason.
+        // The requests for all further topics would fail for the same reason.
         if (failure.code === 'kafka_unreachable') break;
       }
     }

@@ -1,4 +1,5 @@
-// Writes records to a topic, in order and acknowledged: the plain producer for writing a file to a topic.
+// Writes records to a topic in order and awaits their acknowledgement.
+// This is the plain producer for writing a file to a topic.
 import { SluiceError } from '../../core/errors.ts';
 import { kafkaClient } from './choose-client.ts';
 import type { BatchCompression } from './client/codecs.ts';
@@ -12,15 +13,15 @@ import { TopicDirectory } from './topic-directory.ts';
 interface WriterOptions {
   connection: KafkaConnection;
   topic: string;
-  /** Receives dead letters for records that are too large for the topic, if they have an `origin`. */
+  /** The topic for dead letters of records that are too large for `topic` and have an `origin`. */
   deadLetterTopic?: string;
   /** Default: none. */
   compression?: BatchCompression;
 }
 
 /**
- * An idempotent writer: repeated requests do not duplicate records. Without transactions, so records written before a
- * failure remain.
+ * An idempotent writer: repeated requests do not duplicate records. It has no transactions, so records that were
+ * written before a failure remain.
  */
 export class TopicWriter implements AsyncDisposable {
   readonly #options: WriterOptions;
@@ -53,8 +54,8 @@ export class TopicWriter implements AsyncDisposable {
   }
 
   /**
-   * Resolves when all records are acknowledged. Calls take effect in call order. All keyless records of one call go to
-   * the same partition; calls rotate through the partitions.
+   * Writes records. Resolves when all records are acknowledged. Calls are processed in order. All records without a key
+   * of one call go to the same partition; calls rotate through the partitions.
    * @throws SluiceError kafka_record_too_large | kafka_failed | kafka_unreachable | kafka_not_authorized
    */
   write(records: readonly OutgoingRecord[]): Promise<void> {
@@ -62,7 +63,7 @@ export class TopicWriter implements AsyncDisposable {
     return this.#last;
   }
 
-  /** Closes the writer; await pending `write` calls first. Idempotent. */
+  /** Closes the writer. The caller must first await its calls of `write`. Idempotent. */
   async close(): Promise<void> {
     await Promise.all([this.#producer.discard(), this.#directory.close()]);
   }

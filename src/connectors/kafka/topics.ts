@@ -3,13 +3,13 @@ import type { End } from '../contract/connector.ts';
 import type { KafkaDeadLetter, KafkaSink, KafkaSource } from './kafka-options.ts';
 import type { TopicDirectory } from './topic-directory.ts';
 
-// The only regular expression that is not a literal, because the operator of a pipeline configures it. It is only
-// matched against topic names, which have at most 249 characters.
+// Compiles a topic pattern, which must match whole names. The operator of the pipeline configures the pattern; it is
+// only matched against topic names, which have at most 249 characters. @throws SyntaxError
 
 /** Compiles a topic pattern, which must match whole names. @throws SyntaxError */
 export const topicPattern = (pattern: string): RegExp => new RegExp(`^(?:${pattern})$`, 'u');
 
-/** The topics that a source lists explicitly; empty for a pattern. */
+/** The topics that a source lists by name; empty if it has a pattern. */
 export const namedTopics = ({ topic, topics }: KafkaSource): readonly string[] =>
   topics ?? (topic === undefined ? [] : [topic]);
 
@@ -18,11 +18,11 @@ export const topicsOf = ({ topic, routes = [] }: KafkaSink): string[] => [
   ...new Set([topic, ...routes.map((r) => r.topic)]),
 ];
 
-/** The dead-letter topic of a pipeline; null: it has none. */
+/** The dead-letter topic of a pipeline; null: the pipeline has none. */
 export const letterTopic = ({ dead_letter: letters }: { dead_letter?: End | undefined }): KafkaDeadLetter | null =>
   letters?.type === 'kafka' ? (letters as KafkaDeadLetter) : null;
 
-/** All topics that a pipeline writes: predictions, dead letters and retries. */
+/** All topics to which a pipeline writes predictions, dead letters or retries. */
 export function topicsWritten(pipeline: { sink: End; dead_letter?: End | undefined }): string[] {
   const letters = letterTopic(pipeline);
   return [
@@ -38,8 +38,8 @@ export interface TopicsRead {
 }
 
 /**
- * The topics that the source reads now: the listed ones, or existing ones that match its pattern. @throws SluiceError
- * kafka_*
+ * The topics that the source reads now: the topics that it lists, or the existing topics that match its pattern.
+ * @throws SluiceError kafka_*
  */
 export async function topicsRead(
   pipeline: { source: KafkaSource; sink: End; dead_letter?: End | undefined },

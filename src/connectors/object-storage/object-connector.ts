@@ -1,4 +1,5 @@
-// Object storage, for names with the scheme of a provider; accepted wherever a file path is, without its own source or sink type.
+// Connector for names with the scheme of an object store, which are accepted wherever a file path is.
+// It has no source or sink type.
 import { isObject } from '../../storage/providers.ts';
 import type { Connector } from '../contract/connector.ts';
 

@@ -1,15 +1,15 @@
-// Sends bytes to COPY … FROM STDIN, the fastest way to load rows into a table.
+// Sends bytes to COPY … FROM STDIN, which is the fastest way to load rows into a table.
 import { from as copyFrom } from 'pg-copy-streams';
 import type { Database } from './database.ts';
 
 export interface CopyIn {
-  /** The caller may reuse the bytes once this resolves. @throws the error that ended the transfer */
+  /** Sends bytes, which the caller may reuse when the promise resolves. @throws the error that ended the transfer */
   write(bytes: Uint8Array): Promise<void>;
-  /** Resolves with the number of rows after the database has received all of them. */
+  /** Ends the transfer. Resolves with the number of rows when the database has received all of them. */
   end(): Promise<number>;
 }
 
-/** Starts a transfer. Until it ends, the connection accepts no other statement. */
+/** Starts a transfer. The connection accepts no other statement until the transfer ends. */
 export function copyIn(client: Database, statement: string): CopyIn {
   const stream = client.query(copyFrom(statement));
   const failed = Promise.withResolvers<never>();
@@ -18,7 +18,7 @@ export function copyIn(client: Database, statement: string): CopyIn {
   const finished = new Promise<void>((resolve) => stream.on('finish', () => resolve()));
   return {
     async write(bytes) {
-      // Copied, because the socket buffers unsent bytes.
+      // The bytes are copied, because the socket buffers unsent bytes.
       const copy = Buffer.from(bytes);
       await Promise.race([failed.promise, new Promise<void>((resolve) => stream.write(copy, () => resolve()))]);
     },

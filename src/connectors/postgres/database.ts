@@ -10,27 +10,30 @@ import { databaseError, saysOfDatabase, sqlStateOf } from './faults.ts';
 export interface DatabaseSettings {
   /** `postgresql://user@host:port/database?sslmode=…`, without a password. */
   url?: string | undefined;
-  /** Environment variable that contains such a URL, which may include a password. */
+  /** Environment variable that contains the URL. This URL may include a password. */
   url_env?: string | undefined;
   /** Timeout of one connection attempt, ms. */
   connect_timeout_ms: number;
-  /** Timeout of statements other than the transfer of rows, ms; 0: no limit. */
+  /** Timeout of all statements except the transfer of rows, ms; 0: no limit. */
   statement_timeout_ms: number;
 }
 
 export type Database = pg.Client;
 
-/** Maximum connection attempts. The pause between them doubles. */
+/** Maximum number of connection attempts. The pause between attempts doubles each time. */
 const ATTEMPTS = 6;
 const FIRST_PAUSE_MS = 200;
 const SSL_MODES = ['disable', 'require', 'verify-ca', 'verify-full'] as const;
 type SslMode = (typeof SSL_MODES)[number];
 
-/** SQLSTATEs of a database that starts, stops or has no free connection: the next attempt may succeed. */
+/**
+ * Matches the SQLSTATEs of a database that is starting, is stopping or has no free connection. A later attempt may
+ * succeed.
+ */
 export const NOT_NOW = /^(53300|57P0[123]|08)/;
 
 /**
- * Opens a dedicated connection, configured for UTF-8 text, UTC times and numbers with all their digits.
+ * Opens a connection that is configured for UTF-8 text, UTC times and numbers with all digits.
  * @throws SluiceError database_unreachable | database_refused (login, database, TLS) | usage
  */
 export async function connectDatabase(settings: DatabaseSettings, signal?: AbortSignal): Promise<Database> {
@@ -39,7 +42,8 @@ export async function connectDatabase(settings: DatabaseSettings, signal?: Abort
   for (let attempt = 1; ; attempt++) {
     if (signal?.aborted) throw new SluiceError('cancelled', 'the run was stopped');
     const client = new pg.Client(config);
-    // Users see a closed connection as a failed statement. Without a listener, the error event would end the process.
+    // A closed connection is reported by the next statement. Without this listener, the error event would end the
+    // process.
     client.on('error', () => {});
     try {
       await client.connect();
@@ -68,7 +72,7 @@ function sessionSettings({ statement_timeout_ms }: DatabaseSettings): string {
   const settings = {
     statement_timeout: String(statement_timeout_ms),
     lock_timeout: '30s',
-    // A source that waits for its workers must not count as idle.
+    // The server must not end the session while the source waits for the workers.
     idle_in_transaction_session_timeout: '0',
     client_encoding: 'UTF8',
     timezone: 'UTC',
@@ -76,7 +80,7 @@ function sessionSettings({ statement_timeout_ms }: DatabaseSettings): string {
     intervalstyle: 'iso_8601',
     bytea_output: 'hex',
     extra_float_digits: '1',
-    // Reads an unchanged table in the same order each time.
+    // An unchanged table is read in the same order each time.
     synchronize_seqscans: 'off',
   };
   return Object.entries(settings)
@@ -84,7 +88,10 @@ function sessionSettings({ statement_timeout_ms }: DatabaseSettings): string {
     .join('; ');
 }
 
-/** @throws SluiceError usage: an invalid URL, an unset variable, or an unreadable file */
+/**
+ * The client options for these settings.
+ * @throws SluiceError usage if the URL is invalid, the variable is not set, or a file cannot be read
+ */
 export function clientConfig(settings: DatabaseSettings, env = process.env): pg.ClientConfig {
   const url = addressOf(settings, env);
   const said = (name: string): string | undefined => url?.searchParams.get(name) ?? undefined;
@@ -117,7 +124,7 @@ function addressOf({ url, url_env }: DatabaseSettings, env: NodeJS.ProcessEnv): 
     if (url_env === undefined) return null;
     throw new SluiceError('usage', `the environment variable ${url_env} is not set: set it to the URL of the database`);
   }
-  // libpq accepts URLs without a host (postgresql:///db?host=/run/postgresql), but other parsers may not.
+  // libpq accepts URLs without a host, such as postgresql:///db?host=/run/postgresql, but the parser may reject them.
   const parsed = URL.canParse(text) ? new URL(text) : null;
   if (parsed && /^postgres(ql)?:$/.test(parsed.protocol)) return parsed;
   const place = url_env === undefined ? 'url' : `the environment variable ${url_env}`;
@@ -125,7 +132,8 @@ function addressOf({ url, url_env }: DatabaseSettings, env: NodeJS.ProcessEnv): 
 }
 
 /**
- * The configured mode, or a default by address: network connections are encrypted, and the server must prove its name.
+ * The configured mode, or a default that depends on the address. By default, network connections are encrypted and the
+ * name in the server's certificate is verified.
  */
 function sslModeOf(said: string | undefined, host: string | undefined): SslMode {
   if (said === undefined || said === '') return isLocal(host) ? 'disable' : 'verify-full';
@@ -158,7 +166,7 @@ function pem(file: string): Buffer {
   }
 }
 
-/** Whether TLS or the login failed, so that a retry would fail too. */
+/** Whether TLS or the login failed. A retry would then fail too. */
 export const distrusted = (error: unknown): boolean =>
   /^(CERT_|ERR_TLS|DEPTH_ZERO|SELF_SIGNED|UNABLE_TO|HOSTNAME)/.test(String((error as { code?: unknown }).code ?? '')) ||
   /does not support SSL|wants a password|password must be a string/i.test(String((error as Error).message));
@@ -172,7 +180,7 @@ function refusedByTls(name: string, error: unknown): SluiceError {
   return new SluiceError('database_refused', `${name}: ${words}`, { cause: error });
 }
 
-/** Host, port and database for messages; never a user name or password. */
+/** Host, port and database for messages, without user name and password. */
 export function nameOf({ host, port, database }: pg.ClientConfig): string {
   const at = host?.startsWith('/') ? host : `${host}:${port ?? 5432}`;
   return `the database ${database ?? process.env.PGDATABASE ?? ''} at ${at}`.replace('database  at', 'database at');

@@ -1,7 +1,8 @@
-// Maps PostgreSQL errors to error codes. The server's message is passed on only if it cannot contain a value of a row.
+// Maps PostgreSQL errors to error codes.
+// The message of the server is reported only if it cannot contain a value of a row.
 import { SluiceError } from '../../core/errors.ts';
 
-/** Fields of a server error. A failed connection has only a Node.js error code. */
+/** Fields of an error of the server. The error of a failed connection has only a Node.js error code. */
 interface Refusal {
   code?: unknown;
   message?: unknown;
@@ -16,12 +17,12 @@ const SQLSTATE = /^[0-9A-Z]{5}$/;
 const SAFE_CLASSES = new Set(['0A', '25', '28', '3D', '3F', '42', '53', '54', '55', '57', '58']);
 
 /**
- * SQLSTATEs that a retry may avoid: lost connections, idle sessions, transaction conflicts, lack of resources, operator
- * intervention.
+ * Matches SQLSTATEs after which a retry may succeed: lost connections, idle sessions, transaction conflicts, lack of
+ * resources, operator intervention.
  */
 const PASSING = /^(08|25P03|40|53|55P03|57|58)/;
 
-/** Substitute messages for SQLSTATEs whose own messages contain values. */
+/** Messages for SQLSTATEs whose original messages contain values. */
 const WORDS: Readonly<Record<string, string>> = {
   '21000': 'the written rows contain a duplicate key',
   '22001': 'a text is too long for its column',
@@ -44,8 +45,8 @@ export const sqlStateOf = (error: unknown): string | null => {
 };
 
 /**
- * Converts any database failure to a SluiceError: `database_refused` if a retry would be refused again,
- * `database_failed` if it may succeed. `doing`: the operation, with the name of the table or server.
+ * Converts any database failure to a SluiceError: `database_refused` if a retry would fail too, `database_failed` if a
+ * retry may succeed. `doing`: the operation, with the name of the table or server.
  */
 export function databaseError(error: unknown, doing: string): SluiceError {
   if (error instanceof SluiceError) return error;
@@ -69,8 +70,8 @@ export function saysOfDatabase(error: unknown): string {
 const named = (what: string, name: unknown): string | null => (typeof name === 'string' ? `${what} ${name}` : null);
 
 /**
- * Extracts the location from text such as `COPY staging, line 3, column points: "…"`, without the value after the
- * colon.
+ * Extracts the location from text such as `COPY staging, line 3, column points: "…"`. Omits the text after the colon,
+ * which is a value.
  */
 function copyPlace(where: unknown): string | null {
   const place = typeof where === 'string' ? /^COPY \S+, line (\d+)(?:, column ([^:]+))?/.exec(where) : null;
@@ -78,7 +79,7 @@ function copyPlace(where: unknown): string | null {
   return place[2] === undefined ? `row ${place[1]}` : `row ${place[1]}, column ${place[2]}`;
 }
 
-/** Reports Node.js error codes, and rewrites the known client messages. */
+/** The message for a failed connection: a Node.js error code, or the rewritten message of a known client error. */
 function connectionWords({ code, message }: Refusal): string {
   if (typeof code === 'string') return `the connection failed (${code})`;
   const said = typeof message === 'string' ? message : '';

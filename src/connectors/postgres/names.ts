@@ -7,12 +7,12 @@ export const literalOf = (text: string): string => pg.escapeLiteral(text);
 export const listOf = (names: readonly string[]): string => names.map(sqlIdentifier).join(', ');
 
 export interface TableName {
-  /** null: resolved through the search path. */
+  /** null: the database resolves the table through its search path. */
   schema: string | null;
   table: string;
 }
 
-/** Maximum length of a name, bytes. PostgreSQL truncates longer names, so that two could become equal. */
+/** Maximum length of a name, bytes. PostgreSQL truncates longer names, which could make two names equal. */
 const NAME_BYTES = 63;
 
 /** Parses `table` or `schema.table`; case-sensitive. @throws SluiceError usage */
@@ -31,5 +31,5 @@ export function tableName(said: string): TableName {
 export const sqlName = ({ schema, table }: TableName): string =>
   schema === null ? sqlIdentifier(table) : `${sqlIdentifier(schema)}.${sqlIdentifier(table)}`;
 
-/** SQL name of another table in the same schema. */
+/** The quoted SQL name of another table in the same schema. */
 export const beside = ({ schema }: TableName, table: string): string => sqlName({ schema, table });

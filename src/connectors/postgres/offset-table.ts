@@ -1,13 +1,17 @@
-// Stores a topic's offsets next to its rows. Both change in the same transaction, so they are always consistent.
+// Stores the offsets of a topic in the database that receives its rows.
+// Rows and offsets are written in one transaction, so they are always consistent.
 import { SluiceError } from '../../core/errors.ts';
 import type { Database } from './database.ts';
 import { beside, type TableName } from './names.ts';
 import { ensureTable } from './own-table.ts';
 
-/** Table with the offsets of all pipelines that write to tables of a schema. */
+/** The table with the offsets of all pipelines that write to tables of a schema. */
 const OFFSETS = 'sluice_offsets';
 
-/** Another member has written these or later records, so this member no longer owns the partition. */
+/**
+ * The error if another member has written these records or later records, so that this member no longer owns the
+ * partition.
+ */
 export class Overtaken extends SluiceError {
   constructor(partition: number) {
     super('database_failed', `another member has written partition ${partition}`);
@@ -50,8 +54,8 @@ export class OffsetTable {
   }
 
   /**
-   * Advances a partition's offset if it is still `from` (compare and set), and locks its row until the transaction
-   * ends. Concurrent writers wait and are then rejected.
+   * Changes the offset of a partition from `from` to `to` (compare and set). Locks the row of the partition until the
+   * transaction ends, so concurrent writers wait and are then rejected.
    * @throws Overtaken if the stored offset differs
    */
   async advance(client: Database, partition: number, from: bigint | null, to: bigint): Promise<void> {

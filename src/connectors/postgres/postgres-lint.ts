@@ -1,4 +1,4 @@
-// Checks a pipeline's tables and queries for contradictory settings.
+// Checks the tables and queries of a pipeline for contradictory settings.
 import type { LintedPipeline, Say } from '../contract/connector.ts';
 import type { PostgresSink, PostgresSource } from './postgres-options.ts';
 
@@ -15,7 +15,7 @@ export function lintTables(pipeline: LintedPipeline, say: Say): void {
   }
 }
 
-/** Rejects a password in the URL, because pipeline files are stored with the code. */
+/** Rejects a URL with a password, because pipeline files are stored with the code. */
 export function lintAddress({ url, url_env }: Pick<PostgresSource, 'url' | 'url_env'>, end: string, say: Say): void {
   if (url !== undefined && url_env !== undefined) say(`${end}.url`, `${end}: needs one of url and url_env`);
   if (url === undefined) return;
@@ -26,7 +26,7 @@ export function lintAddress({ url, url_env }: Pick<PostgresSource, 'url' | 'url_
   }
 }
 
-/** Columns that every row from a topic has in addition to passthrough columns. */
+/** Columns that every row of a topic run has in addition to passthrough columns. */
 const OF_A_RECORD = ['topic', 'partition', 'offset'];
 
 function lintSink(sink: PostgresSink, { score, reads, several }: LintedPipeline, say: Say): void {

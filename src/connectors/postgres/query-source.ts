@@ -1,8 +1,9 @@
 // Reads a table or query as an input: one snapshot, streamed as CSV with the text values that the model expects.
 //
-// The server writes CSV (COPY … TO STDOUT), because the engine reads CSV fastest. The surrounding query converts what
-// CSV cannot express. In model columns, NULL becomes a text that the model reads as missing, and booleans become its
-// words for true and false. Passthrough columns become JSON tokens, in which NULL differs from an empty text.
+// The server writes CSV (COPY … TO STDOUT), because CSV is the format that the engine reads fastest. An outer query
+// converts values that CSV cannot express. In model columns, NULL becomes a text that the model reads as missing, and
+// booleans become the texts of the model for true and false. Passthrough columns become JSON tokens, in which NULL
+// differs from an empty text.
 import { to as copyTo } from 'pg-copy-streams';
 import type { ValueKind } from '../../core/block.ts';
 import { SluiceError } from '../../core/errors.ts';
@@ -28,7 +29,7 @@ export interface QueryOptions {
 const BOOL = 16;
 const NUMERIC = 1700;
 const TEXTS = new Set([25, 1042, 1043, 18, 19]);
-/** Value kinds by type OID; other types are read as the server's text. */
+/** Value kinds by type OID. All other types are read as text. */
 const KINDS: Readonly<Record<number, ValueKind>> = {
   [BOOL]: 'boolean',
   [NUMERIC]: 'decimal',
@@ -48,7 +49,7 @@ const KINDS: Readonly<Record<number, ValueKind>> = {
 };
 
 /**
- * Opens a read-only transaction with one snapshot of the database and starts reading. Memory use is a few blocks,
+ * Opens a read-only transaction with one snapshot of the database and starts to read. Memory holds only a few blocks,
  * because the server waits for the reader.
  * @throws SluiceError database_unreachable | database_refused | usage; while reading: database_failed
  */
@@ -68,8 +69,8 @@ export async function openQuery(settings: QuerySettings, options: QueryOptions):
 
 function readingFrom(client: Database, statement: string, doing: string): ByteSource {
   const stream = client.query(copyTo(statement, { highWaterMark: 256 * 1024 }));
-  // Readers get errors from their reads. If a run ends before it reads, closing the connection emits an error event,
-  // which must not end the process.
+  // Read calls report errors to the reader. This listener is needed if a run ends before it reads: closing the
+  // connection then emits an error event, which must not end the process.
   stream.on('error', () => {});
   let read = 0;
   return {
@@ -98,7 +99,7 @@ interface Field {
 
 async function selectOf(client: Database, settings: QuerySettings, options: QueryOptions): Promise<string> {
   const { table, query, key } = settings;
-  // The line break prevents a comment at the end of the query from hiding the SQL after it.
+  // The line break ends a comment at the end of the query, which would otherwise hide the SQL that follows.
   const from = table === undefined ? `(${withoutEnd(query!)}\n)` : sqlName(tableName(table));
   const described = await client.query(`SELECT * FROM ${from} AS q LIMIT 0`);
   const all = described.fields.map((f): Field => ({ name: f.name, type: f.dataTypeID }));
@@ -115,13 +116,13 @@ async function selectOf(client: Database, settings: QuerySettings, options: Quer
   });
   const order = key === undefined ? '' : ` ORDER BY ${listOf(key)}`;
   const inner = key === undefined ? from : `(SELECT * FROM ${from} AS s${order})`;
-  // An empty list of expressions selects no columns; the header check then reports the missing columns.
+  // If the list of expressions is empty, no column is selected, and the header check reports the missing columns.
   return `SELECT ${expressions.join(', ')} FROM ${inner} AS q`;
 }
 
 /**
- * Rejects a column that is both a model column and passed through: the former needs the model's text values, the latter
- * a JSON token.
+ * Rejects a column that is both a model column and passed through. A model column needs the texts of the model, and a
+ * passthrough column needs JSON tokens.
  */
 function refuseBoth({ manifest, passthrough }: QueryOptions): void {
   const both = passthrough === '*' ? undefined : manifest.columns.find(({ name }) => passthrough.includes(name))?.name;
@@ -130,7 +131,9 @@ function refuseBoth({ manifest, passthrough }: QueryOptions): void {
   throw new SluiceError('usage', message);
 }
 
-/** Omits booleans in number columns, because they are written as 1 and 0. */
+/**
+ * The columns to check against the model. Booleans in number columns are omitted, because they are written as 1 and 0.
+ */
 const typedColumns = (fields: readonly Field[], columns: ReadonlyMap<string, ColumnSpec>): TypedColumn[] =>
   fields
     .map(({ name, type }) => ({ name, kind: KINDS[type] ?? ('text' as const) }))
@@ -151,8 +154,8 @@ const isPassed = (name: string, { passthrough }: QueryOptions): boolean =>
   passthrough === '*' || passthrough.includes(name);
 
 /**
- * For a table, whether a column is needed: model and passthrough columns, but never the outcome, which a training table
- * contains.
+ * Whether a column of a table is needed: model columns and passthrough columns are, but the outcome, which a training
+ * table contains, never is.
  */
 const isWanted = (name: string, options: QueryOptions): boolean =>
   name !== options.manifest.outcome &&
@@ -160,9 +163,9 @@ const isWanted = (name: string, options: QueryOptions): boolean =>
 
 const asToken = ({ name }: Field): string => `coalesce(to_json(q.${sqlIdentifier(name)})::text, 'null')`;
 
-/** @throws SluiceError database_refused if the model has no text for NULL */
+/** The SQL expression for a model column. @throws SluiceError database_refused if the model has no text for NULL */
 function ofModel({ name, type }: Field, column: ColumnSpec): string {
-  // Trailing zeros of a numeric are not part of a category.
+  // A category has no trailing zeros, so they are removed from a numeric.
   const isWord = column.kind === 'category' || column.kind === 'text';
   const value = type === NUMERIC && isWord ? `trim_scale(q.${sqlIdentifier(name)})` : `q.${sqlIdentifier(name)}`;
   const missing = column.missing?.values ?? [''];

@@ -1,4 +1,4 @@
-// Converts answers to records of a topic into table rows, in the CSV format of COPY.
+// Converts the answers to records of a topic into table rows, in the CSV format of COPY.
 import type { ErrorCode } from '../../core/errors.ts';
 import { ExactNumber, parseExact } from '../../core/exact-json.ts';
 import {
@@ -13,7 +13,7 @@ import type { StoredColumn } from './table-layout.ts';
 
 const NUL = '\0';
 
-/** Where a record was read. */
+/** The location where a record was read. */
 interface RecordPlace {
   topic: string;
   partition: number;
@@ -32,7 +32,7 @@ const PLACE: StoredColumn[] = [
   { name: 'offset', kind: 'integer' },
 ];
 
-/** Columns of the table of rejected applications: original bytes and the reason. */
+/** Columns of the table of rejected applications: the location and the original bytes of the record, and the reason. */
 export const LETTER_LAYOUT: StoredColumn[] = [
   ...PLACE,
   { name: 'key', kind: null, made: 'bytea' },
@@ -46,17 +46,17 @@ export const LETTER_KEY = PLACE.map((c) => c.name);
 export interface RecordLayout {
   readonly columns: readonly StoredColumn[];
   /**
-   * The row of an answer (JSON), or the name of a passthrough column whose value PostgreSQL cannot store, because its
-   * text contains a NUL character.
+   * The row of an answer (JSON). If a passthrough value contains a NUL character, PostgreSQL cannot store it; then the
+   * name of its column is returned instead.
    */
   row(place: RecordPlace, answer: Buffer): string | { column: string };
-  /** The row of a rejected application, with the passthrough columns that could be read and stored. */
+  /** The row of a rejected application, with all passthrough values that could be read and can be stored. */
   rejectedRow(place: RecordPlace, answer: Buffer, error: RejectionReason): string;
 }
 
 /**
- * Layout of answer rows: location of the record, passthrough columns, model version, and the columns of a prediction
- * except `row`.
+ * The layout of answer rows: location of the record, passthrough columns, model version, and the columns of a
+ * prediction except `row`.
  */
 export function recordLayout(
   manifest: Manifest,
@@ -115,7 +115,7 @@ const placeCells = ({ topic, partition, offset }: RecordPlace): string[] => [
 
 const read = (json: Buffer): PredictionJson => parseExact(json) as PredictionJson;
 
-/** Formats a CSV cell: empty for null; texts are quoted, so that an empty text differs from null. */
+/** Formats a CSV cell: an empty cell is null. Texts are quoted, so that an empty text differs from null. */
 function cellOf(value: unknown): string {
   if (value === null || value === undefined) return '';
   if (value instanceof ExactNumber) return value.text;

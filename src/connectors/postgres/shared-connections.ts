@@ -1,11 +1,15 @@
-// A connection pool for many short statements. Each is its own transaction and is repeated if its connection was lost.
+// A connection pool for many short statements.
+// Each statement is its own transaction. A statement is repeated if its connection is lost.
 import pg from 'pg';
 import { sleep } from '../../core/clock.ts';
 import { clientConfig, type DatabaseSettings, distrusted, NOT_NOW, nameOf } from './database.ts';
 import { databaseError, sqlStateOf } from './faults.ts';
 
 const CONNECTIONS = 6;
-/** Pauses before retries, ms. A database that restarts or changes its primary is back within seconds, or much later. */
+/**
+ * Pauses before retries, ms. A database that restarts or changes its primary is usually available again within seconds;
+ * if not, it takes too long to wait.
+ */
 const PAUSES_MS = [50, 250, 700];
 
 export type SqlValue = string | number | boolean | null | readonly (string | number)[];
@@ -24,7 +28,7 @@ export class SharedConnections {
   readonly name: string;
   readonly #pool: pg.Pool;
 
-  /** Connects on the first query. @throws SluiceError usage */
+  /** The first query opens a connection. @throws SluiceError usage */
   constructor(settings: DatabaseSettings) {
     const config = clientConfig(settings);
     const limit = settings.statement_timeout_ms;
@@ -32,11 +36,11 @@ export class SharedConnections {
     this.#pool = new pg.Pool({
       ...config,
       max: CONNECTIONS,
-      // The query timeout ends a statement even if the network drops packets.
+      // The query timeout is enforced by this process, so it ends a statement even if the network drops packets.
       ...(limit > 0 ? { statement_timeout: limit, query_timeout: limit + settings.connect_timeout_ms } : {}),
       idleTimeoutMillis: 30_000,
     });
-    // The end of an idle connection is not an error.
+    // The end of an idle connection is not an error, so it is ignored.
     this.#pool.on('error', () => {});
   }
 
@@ -69,7 +73,7 @@ export class SharedConnections {
 }
 
 /**
- * Whether a retry may help: the connection failed or transactions conflicted. Statements that timed out are not
+ * Whether a retry may succeed: the connection failed, or transactions conflicted. Statements that timed out are not
  * repeated.
  */
 function mayPass(error: unknown): boolean {

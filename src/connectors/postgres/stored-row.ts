@@ -1,4 +1,4 @@
-// Reads a stored prediction and the same row scored again for comparison, both in the types of the table.
+// Reads a stored prediction, and converts the same row, scored again, to the types of the table for comparison.
 import { copyIn } from './copy-in.ts';
 import { connectDatabase, type Database, type DatabaseSettings, disconnect } from './database.ts';
 import { databaseError } from './faults.ts';
@@ -9,14 +9,14 @@ import { copyInto, createStaging, readableTarget, STAGING, type StoredColumn, ty
 export type RowAsText = Readonly<Record<string, string | null>>;
 
 interface StoredRows {
-  /** Stored rows with this row number, from all appended runs. */
+  /** The stored rows with this row number, from all appended runs. */
   stored: RowAsText[];
   again: RowAsText;
 }
 
 /**
- * Returns the stored rows with number `row`, and the new row after conversion to the table's types. `csv`: the newly
- * scored row, with a header, in the form of `OutputSpec.copy`. Both results omit the column `row`.
+ * Returns the stored rows with number `row`, and the new row converted to the types of the table. `csv`: the newly
+ * scored row with a header, in the format of `OutputSpec.copy`. Both results omit the column `row`.
  * @throws SluiceError database_unreachable | database_refused | database_failed
  */
 export async function storedRows(
@@ -41,7 +41,7 @@ export async function storedRows(
   }
 }
 
-/** `row` restricts the result to rows with this number. */
+/** The rows of the table `from` as texts. `row`: only rows with this number. */
 async function textsOf(client: Database, { columns }: Target, from: string, row?: number): Promise<RowAsText[]> {
   const names = columns.map((c) => c.name).filter((name) => name !== 'row');
   const values = names.map((name) => `${sqlIdentifier(name)}::text AS ${sqlIdentifier(name)}`).join(', ');

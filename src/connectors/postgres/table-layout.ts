@@ -1,4 +1,4 @@
-// The columns of predictions in a table: names, types, and compatibility with an existing table.
+// The columns of predictions in a table: their names and types, and whether an existing table is compatible with them.
 import { SluiceError } from '../../core/errors.ts';
 import { type PredictionColumn, predictionColumns } from '../../formats/write/prediction-fields.ts';
 import { Interpreter } from '../../inference/evaluate/prediction.ts';
@@ -9,26 +9,26 @@ import { listOf, sqlIdentifier, sqlName, type TableName } from './names.ts';
 
 export interface StoredColumn {
   name: string;
-  /** null: any type of an existing table, and text in a new one. */
+  /** null: an existing table may have any type; a new table has text. */
   kind: PredictionColumn['kind'] | null;
   /** Column type in a new table; default: the type of its kind. */
   made?: string;
 }
 
-/** Column types in new tables. */
+/** Column types by kind in new tables. */
 const MADE = { integer: 'bigint', number: 'double precision', text: 'text', boolean: 'boolean' } as const;
 const TEXTS = ['text', 'character varying', 'character', 'citext'];
-/** Column types that can store every value of a kind. */
+/** Types in an existing table that can store every value of a kind. */
 const TAKES: Readonly<Record<PredictionColumn['kind'], readonly string[]>> = {
   integer: ['bigint', 'integer', 'numeric', 'double precision', ...TEXTS],
   number: ['double precision', 'numeric', 'real', ...TEXTS],
   boolean: ['boolean', ...TEXTS],
   text: TEXTS,
 };
-/** Types without an equality operator. Rows with such a column are rewritten even if nothing changed. */
+/** Types without an equality operator. Rows with such a column are updated even if nothing changed. */
 const WITHOUT_EQUALITY = new Set(['json', 'xml', 'point', 'box', 'path', 'polygon']);
 
-/** The columns of a predictions file, in the file's order. */
+/** The columns of a predictions file, in the order of the file. */
 export const predictionLayout = (
   manifest: Manifest,
   passthrough: readonly string[],
@@ -48,7 +48,7 @@ export interface Target {
   columns: readonly StoredColumn[];
   /** Type of each column, without modifiers in brackets. */
   types: readonly string[];
-  /** Key columns; empty: rows are only added. */
+  /** Key columns; empty: rows are never updated. */
   key: readonly string[];
 }
 
@@ -66,7 +66,10 @@ interface TargetOptions {
   mode: TableMode;
 }
 
-/** @throws SluiceError database_refused if the existing table does not fit, or the role may not write to it */
+/**
+ * Inspects the table to which rows will be written.
+ * @throws SluiceError database_refused if an existing table does not fit, or the role may not write to it
+ */
 export async function inspectTarget(
   client: Database,
   name: TableName,
@@ -98,8 +101,8 @@ export async function inspectTarget(
 }
 
 /**
- * Finds an existing table for comparison; requires only the privilege to read. @throws SluiceError database_refused if
- * it does not exist or does not fit
+ * Inspects an existing table for comparison. Requires only the privilege to read.
+ * @throws SluiceError database_refused if the table does not exist or does not fit
  */
 export async function readableTarget(
   client: Database,
@@ -179,10 +182,10 @@ async function hasUniqueIndex(client: Database, oid: string, key: readonly strin
 const definitions = ({ columns, types }: Target): string =>
   columns.map(({ name }, i) => `${sqlIdentifier(name)} ${types[i]}`).join(', ');
 
-/** Name of the temporary table that collects rows. It is private to the session and removed with it. */
+/** Name of the temporary table that collects rows. It is visible only in the session and removed with the session. */
 export const STAGING = 'pg_temp.sluice_staging';
 
-/** SQL that creates the staging table. `emptied`: its rows are deleted at the end of each transaction. */
+/** SQL that creates the staging table. `emptied`: the rows of the table are deleted at the end of each transaction. */
 export function createStaging(target: Target, { emptied = false } = {}): string {
   const names = listOf(target.columns.map((c) => c.name));
   return target.exists
@@ -204,8 +207,8 @@ export function copyInto(table: string, { columns, types }: Target, header: bool
 }
 
 /**
- * SQL that adds the collected rows to the target. With a key, an existing row is replaced if it differs. `from`: the
- * source of rows.
+ * SQL that adds rows to the target. If the target has a key, an existing row with the same key is replaced if it
+ * differs. `from`: SQL that returns the rows.
  */
 export function insertFrom(target: Target, from = `TABLE ${STAGING}`): string {
   const { columns, types, key, name } = target;

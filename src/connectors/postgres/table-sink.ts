@@ -1,12 +1,13 @@
-// Writes the predictions of a file to a table: collects rows in a temporary table, then adds, merges or swaps them in one transaction.
+// Writes the predictions of a file to a table.
+// Collects rows in a temporary table, then appends, merges or replaces rows of the table in one transaction.
 //
 // 1. The table is checked before the first row is scored.
-// 2. COPY sends rows to a temporary table of the session. It is not logged, invisible to others, and removed with the
-//    session. A killed run or a lost connection therefore leaves nothing behind.
+// 2. COPY sends rows to a temporary table, which is not written to the log of the database, is invisible to other
+//    sessions, and is removed with the session. So a killed run or a lost connection leaves no rows.
 // 3. `commit` ends the transfer. In one transaction it then creates a missing table, deletes earlier rows (replace) and
-//    inserts new ones. Until it commits, readers see the earlier rows.
-// 4. Repeating a run changes nothing. Replaced or merged rows are identical. Appended runs are recorded in
-//    `sluice_runs` by a digest of input and output, in the same transaction.
+//    inserts new ones. Until this transaction commits, readers see the earlier rows.
+// 4. Repeating a run changes nothing, because replaced or merged rows are identical. Appended runs are recorded in
+//    `sluice_runs` with a digest of input and output, in the same transaction, so a repeated run adds no rows.
 import { createHash } from 'node:crypto';
 import { SluiceError } from '../../core/errors.ts';
 import type { ByteSink } from '../../io/sink/byte-sink.ts';
@@ -35,17 +36,17 @@ export interface TableSinkSettings extends DatabaseSettings {
 
 interface TableSinkOptions {
   columns: readonly StoredColumn[];
-  /** Returns the SHA-256 of the input. Called after the end of the input. */
+  /** Returns the SHA-256 of the input. Called after all input was read. */
   inputDigest: () => string;
-  /** Called if the identical run was appended before, so that no rows are added. */
+  /** Called if no rows are added because an identical run was appended earlier. */
   onRepeated?: (() => void) | undefined;
 }
 
-/** Table that records appended runs, in the schema of the target. */
+/** The table that records appended runs. It is in the schema of the target. */
 const RUNS = 'sluice_runs';
 
 /**
- * Opens a sink for CSV with a header, in the form of `OutputSpec.copy`.
+ * Opens a sink for CSV with a header, in the format of `OutputSpec.copy`.
  * @throws SluiceError database_unreachable | database_refused | usage; later also database_failed
  */
 export async function openTableSink(settings: TableSinkSettings, options: TableSinkOptions): Promise<ByteSink> {
@@ -56,7 +57,7 @@ export async function openTableSink(settings: TableSinkSettings, options: TableS
     const target = await inspectTarget(client, name, { columns: options.columns, key, mode: settings.mode });
     if (settings.mode === 'append') await ensureRuns(client, name);
     await client.query(createStaging(target));
-    // The transfer takes as long as the run.
+    // The transfer lasts as long as the run, so it has no timeout.
     await client.query('SET statement_timeout = 0');
     return tableSink(client, settings, target, options);
   } catch (error) {
@@ -128,7 +129,7 @@ async function publish(
     return false;
   }
   if (!target.exists) await client.query(createTarget(target));
-  // The lock serializes runs that replace the table. Readers still see the earlier rows.
+  // The lock serializes runs that replace the rows of the table. Readers still see the earlier rows.
   if (mode === 'replace') await client.query(`LOCK TABLE ${table} IN SHARE ROW EXCLUSIVE MODE`);
   if (mode === 'replace') await client.query(`DELETE FROM ${table}`);
   await client.query(insertFrom(target));
@@ -136,7 +137,10 @@ async function publish(
   return true;
 }
 
-/** @throws SluiceError database_failed, which explains what to do if the outcome of the commit is unknown */
+/**
+ * Commits.
+ * @throws SluiceError database_failed; if the outcome of the commit is unknown, its message explains what to do
+ */
 async function commit(client: Database, table: string): Promise<void> {
   try {
     await client.query('COMMIT');
@@ -159,8 +163,8 @@ async function enterRun(client: Database, name: TableName, { run, rows }: Made):
 }
 
 /**
- * Rejects NULL keys, which match no row and would be added again by each repetition, and duplicate keys, which are
- * ambiguous.
+ * Rejects NULL keys and duplicate keys. A NULL key matches no row, so each repetition of the run would add it again. A
+ * duplicate key is ambiguous.
  */
 async function refuseDoubtfulKeys(client: Database, { key, name }: Target): Promise<void> {
   const columns = key.map(sqlIdentifier);

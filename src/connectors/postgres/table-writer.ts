@@ -1,15 +1,16 @@
-// Writes rows from a topic to a table exactly once: each micro-batch and its offset in one transaction.
+// Writes the rows of a topic run to a table exactly once: one transaction writes a micro-batch and its offset.
 //
 // The protocol:
-// 1. Only `sluice_offsets` stores the next offset of a partition. It is read when the partition is assigned, and after
-//    every failure.
-// 2. A transaction first advances the partition's offset from the value that this member knows (compare and set). This
-//    locks the row, so another member waits. A member that stalled and was overtaken changes nothing and rolls back.
-//    The protocol depends on no clock and no group session.
-// 3. COPY writes rows and dead letters, then the transaction commits. After a lost connection either all or nothing is
-//    stored; step 1 determines which.
-// 4. A suspended member holds the row lock for at most `transactionTimeoutMs`. Between two statements the server ends its
-//    session. Within a COPY no timeout of the server applies, so the member that waits for the lock ends it.
+// 1. The next offset of a partition is stored only in `sluice_offsets`. It is read when the partition is assigned, and
+//    after every failure.
+// 2. A transaction first changes the offset of the partition from the value that this member knows (compare and set).
+//    This locks the row, so another member waits. If this member stalled and another member has changed the offset, the
+//    transaction changes nothing and rolls back. So the protocol depends on no clock and no group session.
+// 3. COPY writes rows and dead letters, then the transaction commits. If the connection is lost, either everything or
+//    nothing was stored. Step 1 determines which.
+// 4. A suspended member holds the row lock for at most `transactionTimeoutMs`. If it is suspended between two
+//    statements, the server ends its session. During a COPY, the server has no timeout, so the member that waits for
+//    the lock ends the session.
 import { SluiceError } from '../../core/errors.ts';
 import { copyIn } from './copy-in.ts';
 import { connectDatabase, type Database, type DatabaseSettings, disconnect } from './database.ts';
@@ -25,19 +26,19 @@ interface TableWriterOptions {
   table: string;
   mode: 'append' | 'merge';
   key: readonly string[];
-  /** Table of dead letters; null: none. */
+  /** Table for dead letters; null: the pipeline has none. */
   letters: string | null;
   group: string;
   topic: string;
-  /** The server ends the session of a transaction that is idle for longer than this, ms. */
+  /** Time after which the server ends the session of an idle transaction, ms. */
   transactionTimeoutMs: number;
 }
 
 interface TableBatch {
   partition: number;
-  /** The partition's offset in `sluice_offsets` as known to this member. */
+  /** The offset of the partition in `sluice_offsets`, as far as this member knows; null: none is stored. */
   from: bigint | null;
-  /** Offset behind the last record. */
+  /** Offset after the last record. */
   to: bigint;
   columns: readonly StoredColumn[];
   /** CSV lines in the order of `columns`. */
@@ -46,13 +47,16 @@ interface TableBatch {
   letters: string;
 }
 
-/** End of the application name of these sessions. Transfers of files lack it: they may wait for their input without a limit. */
+/**
+ * Suffix of the application name of these sessions. The sessions of file transfers do not have this suffix, because
+ * they may wait for their input without a limit.
+ */
 const APPLICATION = ' topic';
-/** Maximum wait for the lock of a partition, ms. */
+/** Maximum time to wait for the lock of a partition, ms. */
 const LOCK_MS = 30_000;
 const LOCK_TIMEOUT = '55P03';
 
-/** Writes over one connection, which is reopened after each failure. Supports one call at a time. */
+/** Writes with one connection, which is opened again after each failure. Only one call at a time is allowed. */
 export class TableWriter {
   readonly #options: TableWriterOptions;
   readonly #name: TableName;
@@ -76,21 +80,22 @@ export class TableWriter {
   }
 
   /**
-   * Stores the start offset of a partition in place of `stored`, before anything is written. @throws SluiceError
-   * database_* | Overtaken
+   * Replaces the offset `stored` of a partition by its start offset `at`, before the first write.
+   * @throws SluiceError database_* | Overtaken
    */
   begin(partition: number, stored: bigint | null, at: bigint): Promise<void> {
     return this.#attempt((client) => this.#offsets.advance(client, partition, stored, at));
   }
 
   /**
-   * @throws SluiceError database_* | Overtaken. The batch is then written completely or not at all; `committed` shows
+   * Writes a batch.
+   * @throws SluiceError database_* | Overtaken. The batch was then written completely or not at all; `committed` shows
    * which
    */
   write(batch: TableBatch): Promise<void> {
     return this.#attempt(async (client) => {
-      // Outside the transaction: two members may create the same table concurrently, and the resulting error would end
-      // the transaction.
+      // The table is created outside the transaction. If two members create it at the same time, one of them gets an
+      // error, which would end its transaction.
       const target = await this.#targetOf(client, batch.columns);
       const letters = batch.letters === '' ? null : await this.#lettersOf(client);
       await client.query('BEGIN');
@@ -107,7 +112,7 @@ export class TableWriter {
     await disconnect(client);
   }
 
-  /** Runs `work`. Any failure closes the session and thereby ends an open transaction. */
+  /** Runs `work`. A failure closes the session, which ends an open transaction. */
   async #attempt<T>(work: (client: Database) => Promise<T>): Promise<T> {
     try {
       return await work(await this.#connected());
@@ -130,7 +135,10 @@ export class TableWriter {
     return client;
   }
 
-  /** Ends sessions of this role that have waited within a COPY for their client for longer than a transaction may last. */
+  /**
+   * Ends sessions of this role that wait in a COPY for their client, if they have waited longer than
+   * `transactionTimeoutMs`.
+   */
   async #endSuspended(): Promise<void> {
     const client = await connectDatabase(this.#options.database);
     try {
@@ -151,7 +159,7 @@ export class TableWriter {
     this.#lettersTarget = null;
   }
 
-  /** The table, created if missing. Checked again if a new model version has other columns. */
+  /** The table, which is created if it is missing. It is checked again if a new model version has other columns. */
   async #targetOf(client: Database, columns: readonly StoredColumn[]): Promise<Target> {
     const known = this.#target;
     if (known && known.columns.map((c) => c.name).join('\0') === columns.map((c) => c.name).join('\0')) return known;
@@ -185,7 +193,7 @@ export class TableWriter {
   async #put(client: Database, target: Target, rows: string): Promise<void> {
     if (this.#options.mode === 'append') return put(client, sqlName(this.#name), target, rows);
     await put(client, STAGING, target, rows);
-    // Among records with the same key, the last one of the partition counts.
+    // If several records have the same key, the last record of the partition is used.
     const names = listOf(target.columns.map((c) => c.name));
     const last = `SELECT DISTINCT ON (${listOf(target.key)}) ${names} FROM ${STAGING} ORDER BY ${listOf(target.key)}, ${sqlIdentifier('offset')} DESC`;
     await client.query(insertFrom(target, last));

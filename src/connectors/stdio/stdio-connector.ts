@@ -2,7 +2,7 @@
 import type { Connector } from '../contract/connector.ts';
 import { STDIO_ENDS, type StdioSink, type StdioSource } from './stdio-options.ts';
 
-/** The name of standard input and standard output. */
+/** The name that means standard input or standard output. */
 export const STDIO = '-';
 
 export const STANDARD_STREAMS = {

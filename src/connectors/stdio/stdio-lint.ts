@@ -1,4 +1,4 @@
-// Checks a pipeline's standard input and output for contradictory settings.
+// Checks the use of standard input and output in a pipeline for contradictory settings.
 import type { LintedPipeline, Say } from '../contract/connector.ts';
 import { lintParquet } from '../file/file-lint.ts';
 import type { StdioSink } from './stdio-options.ts';

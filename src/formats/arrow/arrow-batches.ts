@@ -1,4 +1,4 @@
-// Decodes each message of an Arrow stream: dictionary columns as their codes, dictionaries as plain columns.
+// Decodes the messages of an Arrow stream: dictionary columns as codes, the values of a dictionary as a plain column.
 import { promisify } from 'node:util';
 import { type Batch, type DataType, type Field, Type } from '@uwdata/flechette';
 // @ts-expect-error The package publishes no types for its inner modules.
@@ -44,7 +44,7 @@ async function decodeLz4Frame(from: Uint8Array, out: Uint8Array): Promise<void> 
   if (filled !== out.length) throw new Error('an LZ4 frame has another size than its header');
 }
 
-/** Matches may refer to earlier blocks. */
+/** Decodes one block into `out` from position `filled`; its matches may refer to earlier blocks. */
 function decodeBlock(from: Uint8Array, start: number, end: number, out: Uint8Array, filled: number): number {
   let [at, o] = [start, filled];
   while (at < end) {
@@ -70,16 +70,16 @@ interface Region {
 }
 
 /**
- * The columns of a message as the library describes them: lengths of the columns, and positions of their buffers in the
- * body.
+ * The columns of a message as the library describes them: a node per column with its length, and the byte ranges of all
+ * buffers in the body.
  */
 interface Columns {
   length: number;
   nodes: readonly object[];
   regions: readonly Region[];
-  /** codec: 0 LZ4, 1 zstd. method: 0 each buffer separately. */
+  /** `codec`: 0 is LZ4, 1 is zstd. `method`: 0 means that each buffer is compressed separately. */
   compression: { codec: number; method: number } | null;
-  /** Number of text buffers of each column of views. */
+  /** For each column of text or binary views: its number of data buffers. */
   variadic: readonly number[] | null;
   body: Uint8Array;
 }
@@ -98,18 +98,24 @@ const createTable = untypedCreateTable as (
 const EXACT = { useBigInt: true, useBigIntTimestamp: true, useDecimalInt: true };
 const LZ4 = 0;
 const ZSTD = 1;
-/** Bytes before a compressed buffer that contain its uncompressed length, or -1 if it is not compressed. */
+/**
+ * Size of the prefix of a compressed buffer. The prefix holds the uncompressed length, or -1 if the buffer is not
+ * compressed.
+ */
 const LENGTH_BYTES = 8;
 const UNCOMPRESSED = -1n;
 /** Rounds up to the alignment of buffers, 64 bytes. */
 const aligned = (bytes: number): number => (bytes + 63) & ~63;
-/** Larger buffers are decompressed in another thread. */
+/** Size in bytes above which a buffer is decompressed in another thread. */
 const LARGE = 64 * 1024;
-/** Maximum decompressed bytes of a message, unless they are at most `MOST_RATIO` times its size. */
+/** A decompressed message may have `MOST_EXPANDED` bytes, or `MOST_RATIO` times its compressed size if that is more. */
 const MOST_EXPANDED = 256 * 1024 * 1024;
 const MOST_RATIO = 16;
 
-/** @throws Error, also for a type that would cost the library much time */
+/**
+ * The columns of a schema message.
+ * @throws Error if the message is invalid or has a type that is too expensive to decode
+ */
 export function schemaFields(message: Uint8Array): Field[] {
   const { fields } = decodeMessage(message, 0).content;
   for (const { type } of fields) checkType(type);
@@ -141,8 +147,8 @@ export class ArrowBatches {
   }
 
   /**
-   * Decodes a record batch; its columns are valid until the next one is decoded. @throws SluiceError limit_exceeded;
-   * Error
+   * Decodes a record batch. Its columns are valid until the next record batch is decoded.
+   * @throws SluiceError limit_exceeded; Error
    */
   async records(message: Uint8Array): Promise<{ rows: number; columns: Batch<unknown>[] }> {
     const { version, content } = decodeMessage(message, 0);
@@ -150,7 +156,7 @@ export class ArrowBatches {
     if (!(Number.isSafeInteger(rows) && rows >= 0)) throw new Error('a record batch has no length');
     const { budget } = this.#limits;
     budget.addRows(rows);
-    // Each cell counts at least one byte, because nulls and runs may have none.
+    // Each cell counts as at least one byte, because nulls and run-end encoded values may occupy none.
     budget.addBytes(rows * this.#fields.length);
     if (rows === 0) return { rows, columns: [] };
     const columns = columnsOf(version, this.#fields, await this.#decompressed(content, true));
@@ -158,20 +164,20 @@ export class ArrowBatches {
     return { rows, columns };
   }
 
-  /** Decodes the words of a dictionary; also returns their size in bytes. @throws as `records` */
+  /** Decodes the values of a dictionary. `bytes`: their size. @throws as `records` */
   async words(message: Uint8Array, type: DataType): Promise<{ words: Batch<unknown>; bytes: number }> {
     const { version, content } = decodeMessage(message, 0);
     const columns = await this.#decompressed({ ...content.data, body: content.body }, false);
     const [words] = columnsOf(version, fieldsOf([type]), columns);
     const { length } = columns.body;
-    // A column of nulls has no bytes, so the limit allows one element.
+    // The smallest values occupy one bit. A column of nulls has no bytes, so one value is always allowed.
     if (!(words!.length >= 0 && words!.length <= length * 8 + 1)) throw new Error('a dictionary has no length');
     return { words: words!, bytes: length };
   }
 
   /**
-   * `reuse`: reuse the memory of the previous record batch. As garbage, it would make V8 mark its entire heap
-   * repeatedly.
+   * Decompresses the buffers of a message. `reuse`: overwrite the memory of the previous record batch, because
+   * discarding such large buffers would make V8 mark its entire heap repeatedly.
    */
   async #decompressed(columns: Columns, reuse: boolean): Promise<Columns> {
     const { regions, compression, variadic, body } = columns;

@@ -1,4 +1,4 @@
-// Converts a column of an Arrow table from its buffers into batch columns, without creating an object per cell.
+// Converts the buffers of an Arrow column into batch columns, without creating an object per cell.
 import { type Batch, type DataType, Type } from '@uwdata/flechette';
 import type { EventLoopTurns } from '../../core/async.ts';
 import type { ValueKind } from '../../core/block.ts';
@@ -23,7 +23,7 @@ import {
 import type { BatchColumn, RowMarks, SizedColumn } from '../columns/line-batch.ts';
 import { ArrowDictionary, dataViewOf, InternedWords, outside, type PlainTexts } from './arrow-dictionary.ts';
 
-// Reads numbers of a column as doubles; NaN marks a cell without a value.
+// Functions that read the numbers of a column as doubles. NaN marks a null.
 
 /** Validity bits, one per row; null: all rows are valid. @throws Error if there are fewer bits than rows */
 function validityOf({ nullCount, validity, length }: Batch<unknown>): Uint8Array | null {
@@ -37,7 +37,7 @@ function checkBits(bits: Uint8Array, rows: number): void {
   if (bits.length * 8 < rows) throw new Error('a column ends before its rows');
 }
 
-/** The target of the next numbers of a column: `rows` rows starting at row `from`. */
+/** The rows to convert next: `rows` rows starting at row `from` of the column, into `values`. */
 interface Span {
   values: Float64Array;
   validity: Uint8Array | null;
@@ -47,8 +47,9 @@ interface Span {
 }
 
 /**
- * Returns false if doubles cannot represent the values. `forModel`: the model reads the column, so decimals become the
- * nearest doubles and NaN is a missing value. Otherwise such values keep their exact text.
+ * Writes the next numbers; returns false if doubles cannot represent them. `forModel`: the model reads the column.
+ * Decimals then become the nearest doubles and NaN is a missing value. In other columns, such values keep their exact
+ * text.
  */
 function takeNumbers(
   out: BatchColumn,
@@ -79,7 +80,7 @@ function fill(span: Span, batch: Batch<unknown>, type: DataType): boolean {
   }
 }
 
-/** Returns false if a value is not finite and the model does not read the column. */
+/** Copies the values. Returns false if a value is not finite and the model does not read the column. */
 function fillDoubles(span: Span, source: Float64Array | Float32Array): boolean {
   const { values, validity, from, rows, forModel } = span;
   checkRows(source, from, rows);
@@ -106,7 +107,7 @@ function checkRows(source: { length: number }, from: number, rows: number): void
 const HIGH = 2 ** 32;
 
 /**
- * Reads 64-bit integers as two halves, because a BigInt per cell would be garbage. Returns false if a value exceeds the
+ * Reads 64-bit integers as two halves, which avoids allocating a BigInt per cell. Returns false if a value exceeds the
  * exact range of doubles.
  */
 function fillWide({ values, validity, from, rows }: Span, source: BigInt64Array | BigUint64Array): boolean {
@@ -137,7 +138,7 @@ function fillBy(span: Span, read: (row: number) => number): boolean {
 /** Exponent of the largest power of ten that a double represents exactly. */
 const EXACT_POWERS = 22;
 
-/** The double nearest to a decimal with this unscaled integer. */
+/** The double nearest to a decimal, given as an unscaled integer and a scale. */
 function decimalNumber(value: unknown, scale: number): number {
   const unscaled = BigInt(value as bigint | number);
   const exact = Number(unscaled);
@@ -206,14 +207,14 @@ export function kindOfField(type: DataType): ValueKind {
 type WriteToken = (to: TokenArena, row: number) => void;
 
 /**
- * Limits for sending a dictionary to the workers as a word list and its columns as codes. With larger dictionaries,
- * each cell is written.
+ * Maximum size of a dictionary that is sent to the workers once as a word list, with its columns as codes. For a larger
+ * dictionary, the text of each cell is written instead.
  */
 const MOST_LISTED_BYTES = 4 * 1024 * 1024;
 const MOST_LISTED_WORDS = 1024 * 1024;
-/** Bytes of words per row up to which listing an extended dictionary again is cheap. */
+/** An extended dictionary is listed again at once if its words have at most this many bytes per row of the batch. */
 const LISTED_BYTES_PER_ROW = 64;
-/** Number of words written between yields to the event loop. */
+/** Number of words to write before yielding to the event loop. */
 const STEP_WORDS = 1024;
 
 export class ArrowColumn implements SizedColumn {
@@ -224,7 +225,7 @@ export class ArrowColumn implements SizedColumn {
   readonly #recordBytes: number;
   #batch: Batch<unknown> | null = null;
   #row = 0;
-  /** The dictionary of a column with codes, or the run values of a run-end encoded column. */
+  /** The dictionary of the column, or of its run values if it is run-end encoded; null: the column has no codes. */
   #dictionary: ArrowDictionary | null = null;
   #list: Fragments | null = null;
   /** The dictionary whose first words `#list` contains. */
@@ -232,9 +233,12 @@ export class ArrowColumn implements SizedColumn {
   #booleans: Fragments | null = null;
   #nulls: Fragments | null = null;
   #token: WriteToken = () => {};
-  /** Token writers by piece of the dictionary. */
+  /** One token writer for each piece of the dictionary. */
   #wordWriters: WriteToken[] = [];
-  /** Interned plain texts, created with the first text. null: there are too many distinct texts. */
+  /**
+   * The distinct texts of a column without dictionary, as codes. undefined: no text was read yet. null: there are too
+   * many distinct texts.
+   */
   #words: InternedWords | null | undefined;
 
   /** `recordBytes`: texts longer than this are not copied. */
@@ -244,7 +248,7 @@ export class ArrowColumn implements SizedColumn {
     this.#recordBytes = recordBytes;
   }
 
-  /** Starts a record batch. `dictionary`: for a column with codes. */
+  /** Starts a record batch. `dictionary`: the dictionary of a column with codes, else null. */
   begin(batch: Batch<unknown>, dictionary: ArrowDictionary | null): void {
     const before = this.#dictionary;
     this.#batch = batch;
@@ -267,8 +271,8 @@ export class ArrowColumn implements SizedColumn {
     if (this.#listOf !== dictionary) return true;
     const listed = this.#list!.count - 1;
     if (listed === dictionary.count) return false;
-    // An extended dictionary is listed again once it has doubled. If each message added one word, listing every time
-    // would take quadratic time.
+    // A large extended dictionary is listed again only when it has doubled. Listing it after every message that adds
+    // one word would take quadratic time.
     const isCheap = dictionary.count <= rows && dictionary.bytes <= LISTED_BYTES_PER_ROW * rows;
     return isCheap || dictionary.count >= 2 * listed;
   }
@@ -306,7 +310,7 @@ export class ArrowColumn implements SizedColumn {
     return bytes;
   }
 
-  /** Fills `out` with the next rows. A text that `marks` does not admit becomes `null`. */
+  /** Fills `out` with the next rows. A text that `marks` rejects as too long becomes `null`. */
   take(out: BatchColumn, rows: number, marks: RowMarks): void {
     const [batch, from] = [this.#batch!, this.#row];
     const type = this.#type;
@@ -336,7 +340,7 @@ export class ArrowColumn implements SizedColumn {
     return tokenWriter(batch, type, this.forModel);
   }
 
-  /** The code of a row; -1: no value. @throws Error if the code is not in the dictionary */
+  /** The dictionary code of a row; -1: the cell is null. @throws Error if the code is not in the dictionary */
   #codeAt(row: number): number {
     const batch = this.#batch!;
     let code: number;
@@ -368,7 +372,10 @@ export class ArrowColumn implements SizedColumn {
     return rangeBytes(words, dictionary.type, code - first, 1);
   }
 
-  /** Returns false if the cells are not plain texts, or there are too many distinct texts to code. */
+  /**
+   * Writes the rows as codes of interned texts. Returns false if the column has another type, or too many distinct
+   * texts.
+   */
   #takeWords(out: BatchColumn, batch: Batch<unknown>, type: DataType, from: number, rows: number): boolean {
     if (this.#words === null || (type.typeId !== Type.Utf8 && type.typeId !== Type.LargeUtf8)) return false;
     this.#words ??= new InternedWords(this.#key);
@@ -376,7 +383,7 @@ export class ArrowColumn implements SizedColumn {
     const text = dataViewOf(batch.values as Uint8Array);
     const place = placeOfTexts(batch.offsets as Int32Array | BigInt64Array);
     if (!words.fill(out.codes, rows, { text, ...place, validity: validityOf(batch), from })) {
-      // Such texts are usually unique keys, so interning is not tried again.
+      // A column with many distinct texts usually holds unique keys, so interning is not tried again.
       this.#words = null;
       return false;
     }
@@ -397,7 +404,7 @@ export class ArrowColumn implements SizedColumn {
     out.fragments = list;
   }
 
-  /** Returns false if a word is not listed. */
+  /** Writes the codes of the rows. Returns false if the list lacks a word that a row refers to. */
   #fillCodes(codes: Int32Array, from: number, rows: number): boolean {
     const listed = this.#listed;
     if (this.#hasRuns || listed < this.#dictionary!.count) {
@@ -456,7 +463,7 @@ export class ArrowColumn implements SizedColumn {
 
   #takeTokens(out: BatchColumn, from: number, rows: number, marks: RowMarks): void {
     const batch = this.#batch!;
-    // Views can share texts.
+    // Several views can refer to the same text.
     out.repeats = this.#type.typeId === Type.Utf8View || this.#type.typeId === Type.BinaryView;
     const type = this.#type;
     const validity = validityOf(batch);
@@ -495,7 +502,10 @@ function runAt(ends: ArrayLike<number | bigint>, row: number): number {
 const hasCodes = (type: DataType): boolean =>
   type.typeId === Type.Dictionary || (type.typeId === Type.RunEndEncoded && hasCodes(type.children[1]!.type));
 
-/** Integers per text view: length, then either the text itself, or its beginning, buffer index and offset. */
+/**
+ * Number of 32-bit integers in a view: the length, then either the text itself or its first bytes, buffer index and
+ * offset.
+ */
 const VIEW_INTS = 4;
 /** Maximum length of texts stored inside their view, bytes. */
 const INLINE_BYTES = 12;
@@ -549,7 +559,7 @@ function tokenWriter(batch: Batch<unknown>, type: DataType, forModel: boolean): 
       return (to, row) => writeText(to, bytes, Number(offsets[row]), Number(offsets[row + 1]));
     }
     case Type.Utf8View: {
-      // Copies the bytes: decoding to a string would change text that is not UTF-8.
+      // Copies the bytes, because decoding to a string would change text that is not valid UTF-8.
       const inline = batch.values as Uint8Array;
       const views = viewsOf(batch);
       const { data } = batch as unknown as { data: readonly Uint8Array[] };
@@ -561,7 +571,7 @@ function tokenWriter(batch: Batch<unknown>, type: DataType, forModel: boolean): 
       };
     }
     case Type.Date: {
-      // Raw days or milliseconds, because the library converts both to milliseconds.
+      // Reads the raw days or milliseconds, because the library converts days to milliseconds.
       const values = batch.values as ArrayLike<number | bigint>;
       const perDay = type.unit === 0 ? 1 : DAY_MS;
       return (to, row) => to.ascii(`"${dateText(Math.floor(Number(values[row]) / perDay))}"`);
@@ -577,7 +587,7 @@ function writeText(to: TokenArena, bytes: Uint8Array, start: number, end: number
   to.length = writeTextToken(room, to.length, bytes, start, end);
 }
 
-/** Writes a value returned by flechette: times as whole units, decimals unscaled, dates in milliseconds. */
+/** Writes a value as flechette returns it: times in their own unit, decimals unscaled, dates in milliseconds. */
 function writeValue(to: TokenArena, value: unknown, type: DataType, forModel: boolean): void {
   if (value === null || value === undefined) to.ascii('null');
   else if (value instanceof Uint8Array) to.ascii(`"${base64(value)}"`);
@@ -604,7 +614,7 @@ function writeUnits(to: TokenArena, value: number | bigint, type: DataType, forM
       to.ascii(`"${durationText(BigInt(value), PER_SECOND[type.unit]!)}"`);
       break;
     default:
-      // Whole numbers beyond 2^53 keep their digits. NaN in a column that the model reads is a missing value.
+      // Integers beyond 2^53 keep all digits. NaN in a column that the model reads is a missing value.
       if (typeof value === 'bigint') to.ascii(String(value));
       else if (Number.isFinite(value) || (forModel && Number.isNaN(value))) writeNumberToken(to, value);
       else to.ascii(nonFiniteToken(value));

@@ -1,10 +1,10 @@
-// Dictionaries of Arrow columns: those of the file, which deltas may extend, and our own codes for columns with few distinct texts.
+// Dictionaries of Arrow columns: those of the file, which deltas may extend, and those that Sluice creates for columns with few distinct texts.
 import type { Batch, DataType } from '@uwdata/flechette';
 import { ESCAPED_BYTES, Fragments, QUOTE_BYTES, TokenArena, writeTextToken } from '../columns/json-text.ts';
 
 interface Piece {
   words: Batch<unknown>;
-  /** Code of its first word. */
+  /** Code of the first word of this piece. */
   first: number;
 }
 
@@ -38,21 +38,21 @@ export class ArrowDictionary {
   }
 }
 
-// Interns the plain texts of a column as codes while there are few distinct ones, so that each is formatted and decoded
-// once.
+// Assigns codes to the texts of a column as long as there are few distinct texts. Each distinct text is then formatted
+// and decoded only once.
 
-/** Columns with more distinct words, or more bytes of words, are not categories. */
+/** Limits above which a column is not treated as categorical: distinct words, and bytes of these words. */
 const MOST_WORDS = 2048;
 const MOST_BYTES = 64 * 1024;
-/** Initial size of the hash table, a power of two. Small, because tables may have thousands of columns. */
+/** Initial size of the hash table, a power of two. It is small because tables may have thousands of columns. */
 const FIRST_PLACES = 64;
 
-/** Texts of a column in Arrow's layout: bytes, offsets, and validity. */
+/** The texts of a column in Arrow's layout: bytes, offsets and validity bits. */
 export interface PlainTexts {
   text: DataView;
   /**
-   * Offsets, one more than there are texts, `step` apart. For 64-bit offsets these are the lower halves, because no
-   * message exceeds 32-bit offsets.
+   * Start offsets of the texts and the end of the last text, `step` integers apart. Of 64-bit offsets only the lower
+   * halves are read, because no message exceeds 32-bit offsets.
    */
   offsets: Int32Array;
   step: 1 | 2;
@@ -68,9 +68,9 @@ export class InternedWords {
   /** Code of nulls. */
   static readonly NULL = 0;
   readonly #key: Uint8Array;
-  /** Hash table with open addressing, at most half full: codes of words, 0 for an empty place. */
+  /** Hash table with open addressing, at most half full: each slot holds the code of a word, or 0 if it is empty. */
   #places = new Int16Array(FIRST_PLACES);
-  /** Bytes of all words, concatenated. `#ends`: one past the last byte of each word, by code. */
+  /** Bytes of all words, concatenated. `#ends[code]` is one past the last byte of a word. */
   readonly #bytes = new TokenArena();
   #view = dataViewOf(this.#bytes.bytes);
   readonly #ends = new Int32Array(MOST_WORDS);
@@ -106,7 +106,7 @@ export class InternedWords {
     return true;
   }
 
-  /** Returns -1 if another word does not fit. */
+  /** Returns the code of a text, which is added if it is new; -1: the limits allow no further word. */
   #codeOf(from: DataView, start: number, end: number): number {
     const places = this.#places;
     const last = places.length - 1;
@@ -157,14 +157,14 @@ export class InternedWords {
     this.#places = places;
   }
 
-  /** The words of all codes so far. */
+  /** The tokens of all words so far, indexed by code. */
   get fragments(): Fragments {
     this.#fragments ??= new Fragments(this.#key, this.#tokens.copy(), Int32Array.from(this.#tokenEnds));
     return this.#fragments;
   }
 }
 
-/** A view of the same bytes for reading several at a time. */
+/** A DataView of the same bytes, to read four bytes at a time. */
 export const dataViewOf = ({ buffer, byteOffset, byteLength }: Uint8Array): DataView =>
   new DataView(buffer, byteOffset, byteLength);
 
@@ -174,7 +174,7 @@ function hashOf(from: DataView, start: number, end: number): number {
   let p = start;
   for (; p <= end - 4; p += 4) {
     hash = Math.imul(hash ^ from.getInt32(p, true), 0x9e3779b1);
-    // Multiplication carries only upwards, so the upper bits are mixed down.
+    // Multiplication affects only higher bits, so the upper bits are mixed into the lower ones.
     hash ^= hash >>> 15;
   }
   for (; p < end; p++) hash = Math.imul(hash ^ from.getUint8(p), 0x01000193);

@@ -1,4 +1,4 @@
-// Arrow as an input and output format: a stream, or a file with a table of contents at its end.
+// Arrow as an input and output format: a stream, or a file, which ends with a table of contents.
 import path from 'node:path';
 import type { Chunks } from '../../io/source/byte-source.ts';
 import { rowsOf, tableChunks } from '../columns/table-chunks.ts';
@@ -14,7 +14,7 @@ interface ArrowChunksOptions extends Omit<ArrowOptions, 'budget'> {
 }
 
 /**
- * Opens an Arrow stream or file from a file or a request, and reads its schema at once. `near` as in `tableChunks`.
+ * Opens an Arrow stream or file from a file or a request, and reads its schema immediately. `near`: see `tableChunks`.
  * @throws SluiceError truncated_input | empty_input | limit_exceeded | header_mismatch
  */
 export async function arrowChunks(
@@ -27,10 +27,10 @@ export async function arrowChunks(
   return tableChunks(await rowsOf(table, onlyRow), { near, budget });
 }
 
-/** Extensions of files with a table of contents at the end. Others are streams. */
+/** Extensions of Arrow files. Every other extension means an Arrow stream. */
 const FILE_ENDINGS = new Set(['.arrow', '.feather']);
 
-/** Whether an output of this name is a file, which supports random access, and not a stream. */
+/** Whether an output with this name is an Arrow file, which supports random access, instead of a stream. */
 const isArrowFile = (name: string): boolean =>
   FILE_ENDINGS.has(path.extname(name.replace(/\.(?:gz|zst)$/i, '')).toLowerCase());
 

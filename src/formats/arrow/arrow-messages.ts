@@ -1,22 +1,25 @@
-// Reads the messages of an Arrow IPC stream one at a time. A file is a stream between a magic number and a table of contents.
+// Reads the messages of an Arrow IPC stream one at a time.
+// An Arrow file is the same stream between a magic number and a table of contents.
 import { SluiceError } from '../../core/errors.ts';
 
-// Checks a message's description (a flatbuffer) before a library decodes it. The size of a flatbuffer does not bound
-// the decoding work: its lists can claim to be longer than its bytes, its tables can contain each other, and many
-// tables can share a long text.
+// Checks a message's description (a flatbuffer) before a library decodes it. A small flatbuffer can cause unbounded
+// work: a list can claim more elements than there are bytes, tables can contain each other, and many tables can refer
+// to the same long text.
 
-/** Maximum nesting depth. Arrow allows more, but no writer uses it. */
+/** Maximum nesting depth. Arrow allows deeper nesting, but no known writer uses it. */
 const MOST_DEPTH = 32;
 
 const SCHEMA = 1;
 const DICTIONARY = 2;
 const BATCH = 3;
 
-/** Types whose tables contain a text or a list: a time zone, and the IDs of a union. */
+/** Types whose table contains a text or a list: the time zone of a timestamp, and the type IDs of a union. */
 const TIMESTAMP = 10;
 const UNION = 14;
 
-/** Bytes of a table with its field offsets, of a column node in a record batch, and of a buffer region. */
+/**
+ * Bytes that each element costs: a table with its field offsets, a column node of a record batch, and a buffer region.
+ */
 const TABLE_BYTES = 16;
 const NODE_BYTES = 16;
 const REGION_BYTES = 16;
@@ -24,18 +27,19 @@ const REGION_BYTES = 16;
 type MessageKind = 'schema' | 'dictionary' | 'batch';
 
 interface MessageHead {
-  /** null: an unsupported kind (tensors). */
+  /** null: a message of an unsupported kind, such as a tensor. */
   kind: MessageKind | null;
-  /** Bytes of the column data that follows. */
+  /** Number of bytes in the body, which follows the description. */
   body: number;
-  /** For a dictionary: its ID, and whether it extends previously sent words. */
+  /** For a dictionary: its ID, and whether it extends the previous dictionary with this ID. */
   id: bigint;
   isDelta: boolean;
 }
 
 /**
- * `head`: the description without its length prefix.
- * @throws SluiceError truncated_input if it is not a description, a list is longer than its bytes, or its parts overlap
+ * Reads the description of a message. `head`: the description without its length prefix.
+ * @throws SluiceError truncated_input if this is not a description, a list has more elements than there are bytes, or
+ * the budget of bytes to read is exceeded
  */
 export function readHead(head: Buffer): MessageHead {
   try {
@@ -47,7 +51,7 @@ export function readHead(head: Buffer): MessageHead {
 
 class HeadReader {
   readonly #bytes: Buffer;
-  /** Budget of bytes to read. Each byte is read once, or twice where writers share texts. */
+  /** Remaining budget of bytes to read: twice the size, because tables may share texts. */
   #left: number;
 
   constructor(bytes: Buffer) {
@@ -151,7 +155,7 @@ class FlatTable {
     this.#size = bytes.readUInt16LE(this.#fields);
   }
 
-  /** Returns undefined if the field is absent. */
+  /** Reads a field; undefined: the field is absent. */
   at<T>(field: number, read: (at: number) => T): T | undefined {
     const entry = 4 + 2 * field;
     const offset = entry < this.#size ? this.#bytes.readUInt16LE(this.#fields + entry) : 0;
@@ -159,25 +163,25 @@ class FlatTable {
   }
 }
 
-/** A whole message, as decoders need it. Its memory ends after its last byte, so that access beyond it fails. */
+/** A complete message. Its memory ends after its last byte, so that a decoder that reads beyond it fails. */
 export interface ArrowMessage {
   kind: MessageKind;
-  /** The bytes of a batch are valid until the next message is requested; others remain valid. */
+  /** For a record batch: valid until the next message is requested. The bytes of other messages stay valid. */
   bytes: Uint8Array;
-  /** For a dictionary: its ID, and whether it extends the previous one. */
+  /** For a dictionary: its ID, and whether it extends the previous dictionary with this ID. */
   id: bigint;
   isDelta: boolean;
 }
 
 const MAGIC = Buffer.from('ARROW1\0\0');
 const CONTINUATION = -1;
-/** Maximum bytes of a message's description, enough for some 200,000 columns. */
+/** Maximum bytes of a message's description, enough for about 200,000 columns. */
 const MOST_HEAD = 16 * 1024 * 1024;
 export const MOST_BODY = 2 ** 31;
 
 /**
  * Yields the messages of a stream. `mostBody`: maximum bytes of the columns of one message. `onBytes` receives all
- * bytes; those of a message before it is yielded.
+ * bytes of the input; the bytes of a message are passed before the message is yielded.
  * @throws SluiceError truncated_input (the input ends inside a message or is not an Arrow stream) | empty_input |
  * limit_exceeded; errors of the chunks
  */
@@ -228,20 +232,23 @@ const memoryOf = (bytes: number): Uint8Array => new Uint8Array(Buffer.allocUnsaf
 /** Alignment that decoders require, bytes. */
 const ALIGNED = 8;
 
-/** Memory reused by consecutive record batches. As garbage, they would make V8 mark its entire heap repeatedly. */
+/**
+ * Memory reused by consecutive record batches. Discarding such large buffers would make V8 mark its entire heap
+ * repeatedly.
+ */
 class BatchMemory {
   #bytes = memoryOf(0);
 
   /** The last `count` bytes of the memory. */
   last(count: number): Uint8Array {
     if (count % ALIGNED !== 0) return memoryOf(count);
-    // Allocates a little more, because batches differ in the lengths of their texts.
+    // Allocates a reserve, because the texts of batches differ in length.
     if (count > this.#bytes.length) this.#bytes = memoryOf(count + ((count >> 4) & -ALIGNED));
     return this.#bytes.subarray(this.#bytes.length - count);
   }
 }
 
-/** Bytes that were received but not taken yet. */
+/** Received bytes that no message has taken yet. */
 class ByteQueue {
   length = 0;
   #bytes = Buffer.alloc(64 * 1024);
@@ -252,7 +259,7 @@ class ByteQueue {
     this.#chunks = chunks[Symbol.asyncIterator]();
   }
 
-  /** Reads until `count` bytes are available; false: the input ends before. */
+  /** Reads until `count` bytes are available; false: the input ends first. */
   async has(count: number): Promise<boolean> {
     while (this.length < count) {
       const { value, done } = await this.#chunks.next();
@@ -273,7 +280,7 @@ class ByteQueue {
     return taken;
   }
 
-  /** Reads the rest without decoding, so that the source counts all bytes of the input. */
+  /** Reads the remaining input without decoding, so that the source counts all bytes. */
   async drain(onBytes?: (bytes: Uint8Array) => void): Promise<void> {
     onBytes?.(this.take(this.length));
     for (let next = await this.#chunks.next(); !next.done; next = await this.#chunks.next()) onBytes?.(next.value);

@@ -24,11 +24,14 @@ const TYPES: Record<OutputColumn['kind'], DataType> = {
 
 const MAGIC = Buffer.from('ARROW1');
 const END_OF_STREAM = Buffer.from([255, 255, 255, 255, 0, 0, 0, 0]);
-/** Bytes of a message's continuation marker and the length of its description. */
+/** Size of a message prefix: the continuation marker and the length of the description. */
 const PREFIX = 8;
 const PADDED_MAGIC = 8;
 
-/** Like `columnarSink`. `file`: also write a table of contents. */
+/**
+ * Creates a `columnarSink` that writes Arrow. `file`: write an Arrow file, which has a table of contents, instead of a
+ * stream.
+ */
 export function arrowSink(inner: ByteSink, options: ColumnarSinkOptions, file: boolean): ByteSink {
   return columnarSink(inner, options, (columns) => arrowWriter(columns, file));
 }
@@ -39,7 +42,9 @@ interface Place {
   body: number;
 }
 
-/** Receives streams from flechette in reused memory, after space for the magic number of a file. */
+/**
+ * Receives streams from flechette in reused memory. The stream starts after free space for the magic number of a file.
+ */
 class StreamBuffer {
   #bytes = Buffer.alloc(PADDED_MAGIC);
   #length = PADDED_MAGIC;
@@ -60,7 +65,7 @@ class StreamBuffer {
     return null;
   }
 
-  /** Returns the bytes so far. The next bytes overwrite them. */
+  /** Returns the bytes since the last call. The next bytes overwrite them. */
   take(): Buffer {
     const taken = this.#bytes.subarray(0, this.#length);
     this.#length = PADDED_MAGIC;
@@ -82,7 +87,10 @@ function arrowWriter(columns: readonly OutputColumn[], file: boolean): FormatWri
   const made = columns.map(() => new ArrowColumn());
   let written = 0;
   let schema: Buffer | null = null;
-  /** Encodes the rows as a stream. `from`: start of the part that was not written before. */
+  /**
+   * Encodes the rows as a stream. `from`: position of the first byte that must be written, because the schema is
+   * written only once. `batch`: position of the record batch.
+   */
   const streamOf = (held: readonly HeldColumn[]): { stream: Buffer; from: number; batch: number } => {
     const own = held.map((column, i): [string, Column<unknown>] => [column.column.name, made[i]!.of(column)]);
     tableToIPC(tableFromColumns(own), { format: 'stream', sink: buffer });
@@ -121,7 +129,7 @@ function arrowWriter(columns: readonly OutputColumn[], file: boolean): FormatWri
   };
 }
 
-/** A column in Arrow's layout, in memory that is reused for the next group. */
+/** A column in Arrow's layout, in memory that the next group overwrites. */
 class ArrowColumn {
   #validity = new Uint8Array(0);
   #values = new Uint8Array(0);
@@ -166,7 +174,7 @@ class ArrowColumn {
   }
 }
 
-/** Bytes of the message at `at` before its body. */
+/** Size of the prefix and description of the message at `at`, which precede its body. */
 const headOf = (bytes: Buffer, at: number): number => PREFIX + bytes.readInt32LE(at + 4);
 
 const VTABLE = 4;
@@ -177,16 +185,16 @@ const BLOCK_BYTES = 24;
 const VERSION = 4;
 
 /**
- * Builds the table of contents: a flatbuffer with version, schema and positions of the batches. It embeds the first
- * message unchanged for the schema, because references inside a flatbuffer are relative. Source: File.fbs, Message.fbs
- * of Arrow.
+ * Builds the table of contents: a flatbuffer with version, schema and positions of the batches. For the schema, it
+ * embeds the first message unchanged, which is possible because references inside a flatbuffer are relative. Source:
+ * File.fbs and Message.fbs of Arrow.
  */
 function footerOf(schema: Buffer, places: readonly Place[]): Buffer {
   const message = schema.subarray(PREFIX);
   const embedded = BLOCKS + 4 + places.length * BLOCK_BYTES;
   const out = Buffer.alloc(embedded + message.length);
   out.writeUInt32LE(TABLE, 0);
-  // Sizes of this vtable and of the table, then the field offsets: version, schema, dictionaries, batches.
+  // The vtable: its own size, the size of the table, then the field offsets: version, schema, dictionaries, batches.
   for (const [i, value] of [12, 16, 12, 4, 0, 8].entries()) out.writeUInt16LE(value, VTABLE + 2 * i);
   out.writeInt32LE(TABLE - VTABLE, TABLE);
   out.writeUInt32LE(embedded + schemaIn(message) - (TABLE + 4), TABLE + 4);
@@ -203,7 +211,7 @@ function footerOf(schema: Buffer, places: readonly Place[]): Buffer {
   return out;
 }
 
-/** Position of the schema in its message's flatbuffer. */
+/** Position of the schema table in the flatbuffer of the schema message. */
 function schemaIn(message: Buffer): number {
   const table = message.readInt32LE(0);
   const field = table + message.readUInt16LE(table - message.readInt32LE(table) + 4 + 2 * 2);

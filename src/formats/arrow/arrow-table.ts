@@ -1,4 +1,4 @@
-// Reads an Arrow IPC stream or file as batches of columns: one record batch at a time, dictionaries by ID.
+// Reads an Arrow IPC stream or file as batches of columns, one record batch at a time.
 import { type DataType, type Field, Type } from '@uwdata/flechette';
 import { EventLoopTurns } from '../../core/async.ts';
 import type { ValueKind } from '../../core/block.ts';
@@ -11,13 +11,19 @@ import { ArrowDictionary } from './arrow-dictionary.ts';
 import { type ArrowMessage, arrowMessages, MOST_BODY, tooLarge } from './arrow-messages.ts';
 
 export interface ArrowOptions {
-  /** Selects columns to ignore, which may be nested. */
+  /** Whether to ignore the column with this name. Ignored columns may be nested. */
   ignored?: (name: string) => boolean;
-  /** Maximum bytes of a record batch, compressed or not, and of all dictionaries together. Default: 2 GiB. */
+  /**
+   * Maximum bytes of a record batch, both compressed and decompressed, and of all dictionaries together. Default: 2
+   * GiB.
+   */
   batchBytes?: number;
-  /** Default: no limits except on the text of a row. */
+  /** Default: only the text of a row is limited. */
   budget?: TableBudget;
-  /** Receives all bytes in order. After the bytes of a record batch, it receives the batch's number of rows. */
+  /**
+   * Receives all bytes in order, with 0 rows. Once all bytes of a record batch were passed, it is called with the
+   * number of rows of the batch.
+   */
   onRows?: (bytes: Uint8Array, rows: number) => void;
 }
 
@@ -41,11 +47,11 @@ class ArrowTable implements ColumnSource {
   readonly recordBytes: number;
   readonly #messages: AsyncIterator<ArrowMessage>;
   readonly #batches: ArrowBatches;
-  /** Types of the columns that are read, and their indexes among all columns. */
+  /** Types of the columns that are not ignored. `#places`: their indexes among all columns. */
   readonly #types: readonly DataType[];
   readonly #places: readonly number[];
   readonly #columns: readonly ArrowColumn[];
-  /** Word types of the dictionaries of these columns by ID, and the dictionaries. */
+  /** For each dictionary ID: the type of its words. `#dictionaries`: the current dictionaries by ID. */
   readonly #wordTypes: ReadonlyMap<number, DataType>;
   readonly #dictionaries = new Map<number, ArrowDictionary>();
   #left = 0;
@@ -111,7 +117,7 @@ class ArrowTable implements ColumnSource {
   async #takeDictionary({ id, isDelta, bytes }: ArrowMessage): Promise<void> {
     const key = Number(id);
     const type = this.#wordTypes.get(key);
-    // The dictionary of an ignored column.
+    // No column that is read uses this dictionary.
     if (!type) return;
     const part = await this.#batches.words(bytes, type);
     if (!isDelta) this.#dictionaries.set(key, new ArrowDictionary(type));
@@ -145,7 +151,7 @@ class ArrowTable implements ColumnSource {
 
 type DictionaryType = DataType & { id: number; dictionary: DataType };
 
-/** The dictionary type of a column, including one whose runs have codes; null: it has none. */
+/** The dictionary type of a column or of its run values; null: neither has a dictionary. */
 function codedType(type: DataType): DictionaryType | null {
   if (type.typeId === Type.Dictionary) return type as DictionaryType;
   return type.typeId === Type.RunEndEncoded ? codedType(type.children[1]!.type) : null;
@@ -179,7 +185,7 @@ function broken(cause: unknown): SluiceError {
   return new SluiceError('truncated_input', 'an Arrow message is damaged or of an unsupported kind', { cause });
 }
 
-/** The name is untrusted input, so the message includes it only if it looks like a column name. */
+/** The message includes the name, which is untrusted input, only if it looks like a column name. */
 const nestedColumn = (at: number, name: string): SluiceError =>
   new SluiceError(
     'header_mismatch',

@@ -1,9 +1,9 @@
 // Checks an Avro value before it is decoded, to bound the size of its lists.
-// A list can claim any number of elements, and elements of some types have no bytes, so a record of twenty bytes could
-// become a list of billions.
+// A list states its number of elements, and elements of some types occupy no bytes. So a record of twenty bytes could
+// be decoded into a list of billions of elements.
 import avro from 'avsc';
 
-/** Maximum elements without bytes in all lists of a value. */
+/** Maximum number of elements that occupy no bytes, in all lists of a value. */
 const MOST_EMPTY = 1000;
 /** Maximum bytes of an encoded 64-bit number. */
 const MOST_NUMBER_BYTES = 10;
@@ -25,7 +25,7 @@ class Cursor {
     if (!(count >= 0 && this.position <= this.bytes.length)) throw new Error('a value is incomplete');
   }
 
-  /** Reads a number; exact within the safe range of doubles. */
+  /** Reads an integer. The result is exact within the safe range of doubles. */
   number(): number {
     let value = 0;
     for (let i = 0; i < MOST_NUMBER_BYTES; i++) {
@@ -38,7 +38,7 @@ class Cursor {
   }
 }
 
-/** Creates the check of a type's values; null: the type has no lists, so no check is needed. */
+/** Creates a function that checks an encoded value of this type. null: the type has no lists, so no check is needed. */
 export function boundsOf(type: avro.Type): ((bytes: Buffer) => void) | null {
   if (!hasLists(type, new Set())) return null;
   const skip = skipper(new Map())(type);
@@ -120,8 +120,8 @@ const unknownType: Skip = () => {
 };
 
 /**
- * Skips the blocks of a list, each preceded by its number of elements. After a negative number, the block's size in
- * bytes follows.
+ * Skips the blocks of a list. Each block starts with its number of elements. If this number is negative, the size of
+ * the block in bytes follows.
  */
 function listOf(element: Skip): Skip {
   return (at) => {

@@ -1,4 +1,4 @@
-// Encodes predictions as Avro records, whose schema is derived from the list of prediction fields.
+// Encodes predictions as Avro records. Their schema is derived from the list of prediction fields.
 import avro from 'avsc';
 import { type ExactObject, parseExact } from '../../core/exact-json.ts';
 import { headOf } from '../schemas/framing.ts';
@@ -20,11 +20,11 @@ import type { SchemaRegistry } from '../schemas/schema-registry.ts';
 import type { ValueEncoder } from '../schemas/value-codec.ts';
 import { exactLong } from './avro-values.ts';
 
-/** JSON types of a passed-through value. */
+/** Avro types of a passthrough value, in the order of their union. */
 const PASSED = ['null', 'boolean', 'long', 'double', 'string'];
 const [NULL, BOOLEAN, LONG, DOUBLE, STRING] = [0, 1, 2, 3, 4] as const;
 
-/** The Avro types of each kind of field (as wrapped unions), and the conversion of its JSON value. */
+/** For each kind of field: its Avro types in a wrapped union, and the conversion of its JSON value. */
 const KINDS: Readonly<Record<SchemaField['kind'], { types: readonly unknown[]; of: (value: unknown) => unknown }>> = {
   integer: { types: ['long'], of: (v) => ({ long: v }) },
   number: { types: ['double'], of: (v) => ({ double: asDouble(v) }) },
@@ -79,7 +79,7 @@ export function avroSchemaOfPredictions(options: PredictionSchemaOptions): strin
   });
 }
 
-/** Encodes with avsc. Reference implementation, and fallback for values that do not match their fields. */
+/** Encodes with avsc. This is the reference implementation, and the fallback if a value does not match its field. */
 export class AvscEncoder {
   readonly #type: avro.Type;
   readonly #parts: PredictionParts;
@@ -152,7 +152,9 @@ class AvroEncoder implements ValueEncoder {
   }
 }
 
-/** Writes a present value as a branch of its field's union; false: the value has another type. */
+/**
+ * Writes a value that is present as a branch of the union of its field. Returns false if the value has another type.
+ */
 const WRITERS: Readonly<Record<SchemaField['kind'], (to: AvroWriter, value: unknown) => boolean>> = {
   integer: (to, value) => {
     if (!Number.isSafeInteger(value)) return false;
@@ -206,7 +208,7 @@ const WRITERS: Readonly<Record<SchemaField['kind'], (to: AvroWriter, value: unkn
   },
 };
 
-/** Writes a value as a branch of the union of PASSED. */
+/** Writes a passthrough value as a branch of the union `PASSED`. */
 function writePassed(to: AvroWriter, value: unknown): void {
   const found = passed(value);
   if (found === null) to.branch(NULL);
@@ -237,9 +239,9 @@ export async function openAvroEncoder(
 const FIRST_BYTES = 1024;
 /** The largest encoding of a long. */
 const LONG_BYTES = 10;
-/** Doubling an integer below this magnitude is exact for doubles and leaves room for the sign bit. */
+/** Below this magnitude, doubling an integer and adding the sign bit (zigzag encoding) is exact in doubles. */
 const EXACT_TWICE = 2 ** 51;
-/** Texts up to this length are tried as ASCII first. */
+/** Maximum length of a text for which the ASCII loop is tried first. */
 const SHORT_TEXT = 64;
 
 /** Appends values in Avro's binary encoding. Source: Avro specification 1.12, "Binary Encoding". */
@@ -247,7 +249,7 @@ class AvroWriter {
   #bytes = Buffer.allocUnsafe(FIRST_BYTES);
   #length = 0;
 
-  /** Restarts with these bytes. */
+  /** Discards the previous value and starts with these bytes. */
   begin(head: Uint8Array): void {
     this.#length = 0;
     this.#reserve(head.length);
@@ -291,7 +293,7 @@ class AvroWriter {
     this.#length += this.#bytes.write(text, this.#length, 'utf8');
   }
 
-  /** Returns false if the text is not ASCII; nothing is then written. */
+  /** Writes an ASCII text. Returns false, and writes nothing, if the text has other characters. */
   #ascii(text: string): boolean {
     const from = this.#length;
     this.#varint(2 * text.length);
@@ -309,7 +311,7 @@ class AvroWriter {
     return true;
   }
 
-  /** Writes a number after zigzag encoding: 7 bits per byte, lowest first. */
+  /** Writes a zigzag-encoded number, 7 bits per byte, lowest bits first. */
   #varint(bits: number): void {
     let rest = bits;
     while (rest >= 0x80) {

@@ -1,4 +1,4 @@
-// Converts Avro values to JSON: logical types in readable form, whole numbers exactly, unions without wrappers.
+// Converts Avro values to JSON: logical types in readable form, integers exactly, unions without wrappers.
 import avro from 'avsc';
 import type { RegisteredSchema } from '../schemas/schema-registry.ts';
 import type { ReadValue } from '../schemas/value-codec.ts';
@@ -11,8 +11,8 @@ const MICROS_PER_MS = 1000n;
 const NANOS_PER_MS = 1_000_000n;
 
 /**
- * Longs of any size: a number if a double represents it exactly, else the text of its digits, which `plainer` writes as
- * a JSON number.
+ * The type of longs of any size. A value is a number if a double represents it exactly. Otherwise it is the text of its
+ * digits, which `plainer` writes as a JSON number.
  */
 export const exactLong = LongType.__with({
   fromBuffer: (bytes: Buffer): number | string => {
@@ -30,7 +30,7 @@ export const exactLong = LongType.__with({
   compare: (a: number | string, b: number | string) => Number(a) - Number(b),
 } as unknown as Parameters<typeof LongType.__with>[0]);
 
-/** Creates a logical type that converts its value. Other readers of the schema see the underlying type. */
+/** Creates a logical type that converts values of its underlying type when they are read. */
 function readAs(convert: (value: never, attributes: { scale?: number }) => unknown) {
   return class extends LogicalType {
     readonly #attributes: { scale?: number };
@@ -56,14 +56,14 @@ const iso = (ms: number): string => new Date(ms).toISOString();
 const local = (ms: number): string => iso(ms).slice(0, -1);
 const time = (ms: number): string => iso(ms).slice(11, -1);
 
-/** ISO 8601 text of a time in fractions of a millisecond, with all digits and without a zone. */
+/** Formats a time in units of 1/`perMs` ms as ISO 8601 with all digits and without a time zone. */
 function fine(value: number | string, perMs: bigint): string {
   const units = BigInt(value);
   const rest = ((units % perMs) + perMs) % perMs;
   return `${local(Number((units - rest) / perMs))}${String(rest).padStart(String(perMs).length - 1, '0')}`;
 }
 
-/** Decimal text of an unscaled value (two's complement, big-endian) with `scale` digits after the point. */
+/** Formats an unscaled decimal (two's complement, big-endian) with `scale` digits after the point. */
 function decimalText(bytes: Buffer, { scale = 0 }: { scale?: number }): string {
   const unscaled = BigInt.asIntN(bytes.length * 8, BigInt(`0x${bytes.toString('hex') || '0'}`));
   const digits = String(unscaled < 0n ? -unscaled : unscaled).padStart(scale + 1, '0');
@@ -71,7 +71,7 @@ function decimalText(bytes: Buffer, { scale = 0 }: { scale?: number }): string {
   return scale === 0 ? sign + digits : `${sign}${digits.slice(0, -scale)}.${digits.slice(-scale)}`;
 }
 
-/** Avro specification 1.12, "Logical Types". Decimals become texts, because a JSON number would lose digits. */
+/** The logical types of the Avro specification 1.12. Decimals become texts, because a JSON number would lose digits. */
 const LOGICAL_TYPES = {
   decimal: readAs(decimalText as never),
   'big-decimal': readAs((bytes: Buffer) => bytes.toString('base64')),
@@ -92,8 +92,8 @@ const LOGICAL_TYPES = {
 };
 
 /**
- * Creates a type hook for longs whose schema is an object, which avsc does not take from its registry. For a logical
- * type the hook is called twice; the second call returns the underlying type.
+ * Creates a type hook for longs whose schema is an object, because avsc uses its registry only for type names. For a
+ * logical type the hook is called twice; the second call returns the underlying type.
  */
 function exactLongs(): (schema: avro.Schema) => avro.Type | undefined {
   const wrapped = new Set<avro.Schema>();
@@ -108,7 +108,7 @@ function exactLongs(): (schema: avro.Schema) => avro.Type | undefined {
 
 /**
  * Creates the type of a schema with all its references. Unions are wrapped so that their branches can be distinguished.
- * @throws Error
+ * @throws Error if avsc rejects the schema
  */
 export function avroType(schema: RegisteredSchema): avro.Type {
   const registry: Record<string, avro.Type> = { long: exactLong };
@@ -135,7 +135,10 @@ const rawJson = (JSON as unknown as { rawJSON(text: string): unknown }).rawJSON;
 type Plain = (value: unknown) => unknown;
 const asItIs: Plain = (value) => value;
 
-/** Creates converters from Avro to JSON-compatible values; caches them by type, so that recursive types terminate. */
+/**
+ * Creates a function that returns the converter from a type's Avro values to JSON-compatible values. Converters are
+ * cached by type, so that recursive types terminate.
+ */
 function plainer(): (type: avro.Type) => Plain {
   const made = new Map<avro.Type, Plain>();
   const of = (type: avro.Type): Plain => {
@@ -173,7 +176,8 @@ function plainer(): (type: avro.Type) => Plain {
       return (value) => Object.fromEntries(Object.entries(value as object).map(([k, v]) => [k, item(v)]));
     }
     if (type === exactLong) return (value) => (typeof value === 'string' ? rawJson(value) : value);
-    // As in other typed formats, NaN is a missing value, and no column accepts an infinity.
+    // As in other typed formats, JSON.stringify writes NaN as null, which is a missing value. An infinity becomes a
+    // text, so that number columns reject it.
     if (type.typeName === 'double' || type.typeName === 'float') {
       return (value) => (Math.abs(value as number) === Infinity ? String(value) : value);
     }
@@ -186,8 +190,8 @@ function plainer(): (type: avro.Type) => Plain {
 }
 
 /**
- * Creates a reader of values written with `schema`. If `reader` is given, its field names and defaults apply. @throws
- * Error if the schemas are incompatible
+ * Creates a function that reads values written with `schema`. If `reader` is given, its field names and defaults apply.
+ * @throws Error if the schemas are incompatible
  */
 export function readAvro(schema: RegisteredSchema, reader: RegisteredSchema | null): ReadValue {
   const written = avroType(schema);

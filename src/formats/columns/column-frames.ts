@@ -1,28 +1,29 @@
 // Frames of typed arrays that carry predictions from a worker to a columnar sink, one frame per micro-batch.
 //
-// A frame starts with four Int32: its size in bytes, number of rows, `layoutOf` its columns, and 0. Then follow the
-// columns of `outputColumns` in order. Each has an Int32 form and an Int32 size of the rest. With the form SOME, a
-// validity byte per row follows. Cells are an Int32 for an integer, a Float64 for a number, a byte for a boolean, and
-// an Int32 word index for a text with words. Other texts have an Int32 length in UTF-8 bytes (-1: none) per row, then
-// all texts. Every part is padded to a multiple of 8 bytes; the byte order is the machine's.
+// A frame starts with four Int32: its size in bytes, number of rows, `layoutOf` its columns, and 0. The columns of
+// `outputColumns` follow in order. A column starts with two Int32: its form, and the size of its remaining bytes. If
+// the form is SOME, a validity byte per row follows. Then follow the cells: an Int32 for an integer, a Float64 for a
+// number, a byte for a boolean, and an Int32 word index for a text with a word list. Other texts are stored as an Int32
+// length in UTF-8 bytes per row (-1: no text), followed by all texts. Every section is padded to a multiple of 8 bytes.
+// The byte order is that of the machine.
 import type { ByteWriter } from '../write/byte-writer.ts';
 import type { PredictionColumn } from '../write/prediction-fields.ts';
 
-/** Forms of a column: no row has a value, every row has one, or validity bytes mark the rows that have one. */
+/** Forms of a column: no row has a value, every row has a value, or validity bytes mark the rows with a value. */
 const NONE = 0;
 const ALL = 1;
 const SOME = 2;
 
 const HEAD_BYTES = 16;
 const COLUMN_HEAD_BYTES = 8;
-/** Length of a missing text. */
+/** Stored instead of a length if the text is missing. */
 export const NO_TEXT = -1;
 
 const padded = (bytes: number): number => (bytes + 7) & ~7;
 
 /**
- * A checksum of the column names in order (FNV-1a). Writer and reader of a frame compute the columns independently:
- * without the check, a disagreement would put values under the names of other columns.
+ * A checksum of the column names in order (FNV-1a). The writer and the reader of a frame determine the columns
+ * independently. The checksum detects if they disagree, which would put values into the wrong columns.
  */
 export function layoutOf(columns: readonly Pick<PredictionColumn, 'name'>[]): number {
   let hash = 0x811c9dc5;
@@ -42,8 +43,8 @@ export class FrameWriter {
   readonly #lengths: Int32Array;
 
   /**
-   * `layout`: checksum of the columns; `lengths`: scratch space for one number per row. Frames start at multiples of 8
-   * bytes.
+   * `layout`: checksum of the columns; `lengths`: scratch space for one number per row. A frame must start at a
+   * multiple of 8 bytes.
    */
   constructor(out: ByteWriter, rows: number, layout: number, lengths: Int32Array) {
     this.#out = out;
@@ -58,7 +59,10 @@ export class FrameWriter {
     this.#head(NONE, 0);
   }
 
-  /** `valid`: 1 for rows with a value; the cells of other rows are 0. null: every row has a value. */
+  /**
+   * Writes a column of cells. `valid`: 1 for rows with a value; the cells of other rows are 0. null: every row has a
+   * value.
+   */
   cells(cells: Cells, valid: Uint8Array | null): void {
     const rows = this.#rows;
     const size = cells.BYTES_PER_ELEMENT * rows;
@@ -67,7 +71,7 @@ export class FrameWriter {
     this.#bytes(new Uint8Array(cells.buffer, cells.byteOffset, size));
   }
 
-  /** `textOf` returns null for a row without a text. */
+  /** Writes a column of texts. `textOf` returns null for a row without a text. */
   texts(textOf: (row: number) => string | null): void {
     const out = this.#out;
     const rows = this.#rows;
@@ -126,11 +130,14 @@ export class FrameWriter {
 
 /** The cells of a column in a frame. */
 export interface FrameColumn {
-  /** 1 for each row with a value; null: all rows have one, or text lengths define it. */
+  /**
+   * 1 for each row with a value; null: all rows have a value, or the column has texts whose length marks missing
+   * values.
+   */
   readonly valid: Uint8Array | null;
-  /** null: no row has a value. For texts without words: their lengths. */
+  /** null: no row has a value. For texts without a word list: their lengths. */
   readonly cells: Cells | null;
-  /** Texts without words, concatenated. */
+  /** The texts of a column without a word list, concatenated. */
   readonly text: Uint8Array | null;
 }
 
@@ -142,8 +149,8 @@ export interface ColumnFrame {
 const NOTHING: FrameColumn = { valid: null, cells: null, text: null };
 
 /**
- * Yields the frames in the bytes of a block result, as views. The bytes must be whole frames. @throws Error if the
- * columns differ
+ * Yields the frames of a block result as views of its bytes, which must be whole frames.
+ * @throws Error if the columns differ
  */
 export function* columnFrames(
   bytes: Uint8Array,

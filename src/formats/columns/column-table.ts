@@ -1,21 +1,24 @@
-// A table of columns for the engine (batches of rows), and the same table as JSON lines for text readers.
+// A columnar table as batches of rows for the engine, and as JSON lines for readers of text.
 import type { CellRun, TableFeed, TableRows } from '../../core/block.ts';
 import { type FragmentLayout, NUMBER_BYTES, writeNumber } from './json-text.ts';
 import { type BatchColumn, type ColumnSource, LineBatch } from './line-batch.ts';
 import { TableBudget } from './table-limits.ts';
 
-// Writes JSON lines from columns, byte-identical to JSON.stringify of one object per row.
+// Functions that write columns as JSON lines, byte-identical to JSON.stringify of one object per row.
 
 const OPEN = 123;
 const CLOSE = 125;
 const NEWLINE = 10;
 const SPACE = 32;
-/** Bytes that copying in words of 8 bytes may write beyond a line. */
+/** Maximum bytes that copying 8 bytes at a time writes beyond the end of a line. */
 const SLACK = 8;
 /** Bytes of a line in addition to its cells: two braces and a line feed. */
 const AROUND = 3;
 
-/** Compact codes that the loop over cells reads instead of an object per column. */
+/**
+ * Whether a column has a text per code or a text per cell. The loop over cells reads this array instead of an object
+ * per column.
+ */
 const BY_CODE = 0;
 const BY_CELL = 1;
 
@@ -50,8 +53,8 @@ function lineBytes({ columns }: LineBatch, row: number): number {
 }
 
 /**
- * Writes the lines of a batch. A row whose text exceeds `recordBytes`, or was too long to copy, becomes more than
- * `recordBytes` spaces. Every reader then rejects the row as too long.
+ * Writes the lines of a batch. A row with more than `recordBytes` bytes of text, or with a text that was too long to
+ * copy, becomes a line of `recordBytes + 1` spaces. Every reader then rejects the row as too long.
  */
 export class LineWriter {
   /** Upper bound of a line's length, including bytes that may be written beyond it. */
@@ -65,7 +68,7 @@ export class LineWriter {
   readonly #texts: Uint8Array;
   readonly #codes: readonly Int32Array[];
   readonly #fragments: readonly (FragmentLayout | null)[];
-  /** Keys of columns without words, as Float64 words. */
+  /** Keys of all columns in units of 8 bytes, for copying. */
   readonly #keys: readonly Float64Array[];
 
   /** `recordBytes`: maximum text length of a row. */
@@ -89,7 +92,7 @@ export class LineWriter {
     return this.#batch.rows - this.#row;
   }
 
-  /** Writes lines while the longest one would still fit. Returns the number of bytes. */
+  /** Writes lines until the longest line might no longer fit. Returns the number of bytes. */
   write(to: Buffer): number {
     const view = new DataView(to.buffer, to.byteOffset, to.byteLength);
     const most = to.length - this.longest;
@@ -157,9 +160,12 @@ function copyToken({ tokens, ends }: BatchColumn, row: number, to: Buffer, at: n
   return at;
 }
 
-/** Maximum text bytes per returned group of rows, unless a single row has more. */
+/** Maximum text bytes per returned group of rows, unless a single row has more text. */
 const MOST_TEXT_BYTES = 8 * 1024 * 1024;
-/** Words up to this length, bytes, count no more than a number. Longer ones count once per row that refers to them. */
+/**
+ * A word of at most this many bytes is not charged to the budget. A longer word is charged for each row that refers to
+ * it.
+ */
 const SHORT_WORD = 64;
 
 export class ColumnTable implements TableFeed {
@@ -169,7 +175,7 @@ export class ColumnTable implements TableFeed {
   /** Rows of the last batch that were not returned yet. */
   readonly #waiting: TableRows[] = [];
 
-  /** `budget` is charged for long words each time that a row refers to them. Default: no limit. */
+  /** `budget` is charged for a long word each time that a row refers to it. Default: no limit. */
   constructor(source: ColumnSource, budget = new TableBudget()) {
     this.#source = source;
     this.#budget = budget;
@@ -207,8 +213,8 @@ export class ColumnTable implements TableFeed {
 }
 
 /**
- * `all`: upper bound of the text bytes of some rows. `words`: bytes of long words in these rows, counted once per
- * reference.
+ * `all`: upper bound of the text bytes of rows `from` to `to - 1`. `words`: bytes of long words in these rows, counted
+ * once per reference.
  */
 function textBytes({ columns }: LineBatch, from: number, to: number): { all: number; words: number } {
   const rows = to - from;
@@ -263,11 +269,11 @@ const CHUNK_BYTES = 256 * 1024;
 const bufferOf = ({ buffer, byteOffset, byteLength }: Uint8Array): Buffer =>
   Buffer.from(buffer as ArrayBuffer, byteOffset, byteLength);
 
-/** A table as JSON lines. Each chunk is valid until the next one is requested. */
+/** A table as JSON lines. A chunk is valid until the next chunk is requested. */
 export class ColumnLines implements AsyncIterable<Uint8Array> {
   readonly #source: ColumnSource;
   readonly #batch: LineBatch;
-  /** Unwritten lines of the batch, and the rest of a line that did not fit. */
+  /** Remaining lines of the batch. `#rest`: remaining bytes of lines that did not fit into the target. */
   #lines: LineWriter | null = null;
   #apart: Buffer = Buffer.alloc(0);
   #rest: Buffer = Buffer.alloc(0);
@@ -297,7 +303,7 @@ export class ColumnLines implements AsyncIterable<Uint8Array> {
     return n;
   }
 
-  /** Loads the next batch; false: there is none. */
+  /** Loads the next batch; false: the table has ended. */
   async #next(): Promise<boolean> {
     if (!(await this.#source.next(this.#batch))) return false;
     this.#lines = new LineWriter(this.#batch, this.#source.recordBytes);

@@ -1,4 +1,4 @@
-// Writes the text of a columnar block for readers of records: the same lines that a LineWriter writes.
+// Writes a columnar block as JSON lines for readers of text: the same lines that a `LineWriter` writes.
 import { type Block, type BlockColumns, type CellRun, type ColumnRun, RECORD_OK, runsOf } from '../../core/block.ts';
 import { NUMBER_BYTES, writeNumber } from './json-text.ts';
 import { keysOf } from './line-batch.ts';
@@ -8,7 +8,7 @@ const OPEN = 123;
 
 type Records = Pick<Block, 'slab' | 'spans' | 'faults'> & { readonly columns?: BlockColumns };
 
-/** Options for a reader that needs only part of a block's text. */
+/** Options of `asText`. */
 interface TextOptions {
   /** Memory that the text may overwrite. If it is too small, new memory is allocated. */
   into?: ArrayBufferLike | undefined;
@@ -17,7 +17,8 @@ interface TextOptions {
 }
 
 /**
- * The block with its records as bytes in shared memory instead of columns. A block that already has bytes is unchanged.
+ * Returns the block with its records as text in shared memory instead of columns. A block that already has text is
+ * returned unchanged.
  */
 export function asText<T extends Records>(block: T, { into, unread }: TextOptions = {}): Omit<T, 'columns'> {
   const { columns, ...rest } = block;
@@ -70,7 +71,7 @@ function writeCell(cell: CellRun, row: number, to: Buffer, at: number): number {
   return at + ends[word]! - from;
 }
 
-/** Upper bound of the bytes of a run's records. `first`: index of its first record. */
+/** Upper bound of the text bytes of a run of rows. `first`: index of its first record in the block. */
 function mostBytes(keys: readonly Uint8Array[], { rows, cells }: ColumnRun, faults: Uint8Array, first: number): number {
   let bytes = rows * 2;
   for (const [c, cell] of cells.entries()) {

@@ -1,4 +1,4 @@
-// Writes predictions as a columnar table, in groups of rows, from the frames of workers or from JSON lines.
+// Writes predictions as a columnar table, in groups of rows, from frames of the workers or from JSON lines.
 import type { InterpretationSpec } from '../../inference/explain/interpretation.ts';
 import type { ByteSink } from '../../io/sink/byte-sink.ts';
 import type { Manifest } from '../../model/package/manifest.ts';
@@ -19,22 +19,23 @@ export interface ColumnarSinkOptions {
   /** Receives the written bytes and their number of rows, which is 0 for the end of the file. */
   onRows?: ((bytes: Uint8Array, rows: number) => void) | undefined;
   /**
-   * Whether the input is lines of NDJSON (`OutputSpec.cells`) instead of frames. This is the reference, independent of
-   * the columns that workers produce.
+   * Whether the input consists of NDJSON lines (`OutputSpec.cells`) instead of frames. Lines are the reference: they do
+   * not depend on the columns that workers produce.
    */
   lines?: boolean;
 }
 
 /** Encodes groups of rows in a format. Each returned array is valid until the next call. */
 export interface FormatWriter {
-  /** Encodes at least one row. The columns are those that the writer was created for. */
+  /** Encodes at least one row. `columns`: the columns for which the writer was created. */
   rows(columns: readonly HeldColumn[]): Uint8Array;
   end(): Promise<Uint8Array>;
 }
 
 /**
- * A sink that writes predictions to `inner` as a table with the same columns as CSV, but typed. Accepts whole frames or
- * lines. Memory is bounded by the rows of one group. `commit` and `abort` also end `inner`.
+ * Creates a sink that writes predictions to `inner` as a table with the columns of CSV, but typed. Each write must
+ * consist of whole frames or whole lines. Memory is bounded by the rows of one group. `commit` and `abort` also commit
+ * or abort `inner`.
  */
 export function columnarSink(
   inner: ByteSink,

@@ -1,4 +1,5 @@
-// Decodes a columnar block, each dictionary once. If its columns do not match the model, its text is decoded instead.
+// Decodes columnar blocks, each dictionary once.
+// If the columns of a block do not match the model, the text of the block is decoded instead.
 import { isUtf8 } from 'node:buffer';
 import { QUOTE } from '../../core/ascii.ts';
 import type { ColumnBatch, ColumnData } from '../../core/batch.ts';
@@ -13,13 +14,13 @@ import { JsonDecoder, type JsonLayout } from '../json/json-decoder.ts';
 import { asText } from './column-text.ts';
 import { isBrokenText, numberToken } from './json-text.ts';
 
-/** Indexes of the block's columns for each model column and each passthrough column (-1: missing). */
+/** For each model column and each passthrough column: the index of its column in the block, or -1 if it is missing. */
 interface Places {
   model: readonly number[];
   echoed: readonly number[];
 }
 
-/** Gives the same results as a JsonDecoder for the records that the columns represent. */
+/** Decodes columns with the same results as a JsonDecoder for the equivalent records. */
 export class ColumnsDecoder implements Decoder {
   /** Decodes blocks without columns, or whose columns do not match the model. */
   readonly records: Decoder;
@@ -78,12 +79,12 @@ export class ColumnsDecoder implements Decoder {
     }
   }
 
-  /** Used if every record has a fault, or if columns outside the model are passed through. */
+  /** The block as text, for use if every record is invalid, or if columns outside the model are passed through. */
   #asText(block: RecordSlice): RecordSlice {
     const known = this.#text;
     if (known !== null && known.of === block.columns) return known.records;
     const records = asText(block, {
-      // The previous block is finished, so its text is overwritten: shared memory is freed late.
+      // Overwrites the text of the previous block, which is finished. New shared memory would be freed late.
       into: known?.records.slab,
       unread: (name, cells) => !this.#isRead(name) && !this.#broken.has(cells),
     });
@@ -91,19 +92,22 @@ export class ColumnsDecoder implements Decoder {
     return records;
   }
 
-  /** Whether a column's values matter beyond being valid UTF-8. */
+  /** Whether the values of a column are needed. For other columns, only UTF-8 validity is checked. */
   #isRead(name: string): boolean {
     const { passthrough } = this.#layout;
     return passthrough === '*' || this.#readNames.has(name);
   }
 
-  /** Cached, because a block is read in several micro-batches. */
+  /** The runs of a block, cached because a block is read in several micro-batches. */
   #runsOf(columns: BlockColumns): readonly ColumnRun[] {
     if (this.#last !== columns) [this.#last, this.#runs] = [columns, runsOf(columns)];
     return this.#runs;
   }
 
-  /** null: the names do not match the model, so every record has a fault or more columns are passed through. */
+  /**
+   * The indexes of the columns. null: the names do not match the model (then every record is invalid), or further
+   * columns are passed through.
+   */
   #placesOf({ names }: BlockColumns): Places | null {
     if (sameNames(names, this.#names)) return this.#places;
     this.#names = names;
@@ -120,10 +124,10 @@ export class ColumnsDecoder implements Decoder {
   }
 }
 
-/** Maximum number of word lists with a cached result. A stream has one or two per column. */
+/** Maximum number of word lists with a cached result. A stream has one or two word lists per column. */
 const MOST_LISTS = 10_000;
 
-/** Finds cells whose text is not UTF-8. Examines each word list and each run of tokens once. */
+/** Reports whether cells contain a text that is not UTF-8. Each word list and each run of tokens is examined once. */
 class BrokenTexts {
   readonly #lists = new Map<number, boolean>();
   readonly #runs = new WeakMap<CellRun, boolean>();
@@ -158,13 +162,13 @@ function rejectBroken(cells: CellRun, { first, from, to, row }: CellSlice, batch
   }
 }
 
-/** A number as column readers see it: NaN is a missing value, an infinity becomes its text. */
+/** Converts a number for the column readers: NaN becomes null (a missing value), an infinity becomes its text. */
 function valueOfNumber(value: number): unknown {
   if (Number.isNaN(value)) return null;
   return Number.isFinite(value) ? value : String(value);
 }
 
-/** Sets empty passthrough values, because valid records have only model columns. */
+/** Sets empty passthrough values for valid records, because they have only model columns. */
 function echoNothing({ faults }: RecordSlice, first: number, from: number, to: number, batch: ColumnBatch): void {
   for (let i = from; i < to; i++) if (faults[i] === RECORD_OK) batch.passthrough[0]![i - first] = '';
 }
@@ -173,8 +177,8 @@ const sameNames = (a: readonly string[], b: readonly string[]): boolean =>
   a.length === b.length && a.every((name, i) => name === b[i]);
 
 /**
- * Records `from` to `to - 1` of a block, which become rows from `row` of a batch. `first`: the record of the first
- * cell.
+ * Records `from` to `to - 1` of a block, which become the rows of a batch starting at `row`. `first`: the record of the
+ * first cell in the run.
  */
 interface CellSlice {
   block: RecordSlice;
@@ -190,7 +194,7 @@ class WordMeanings {
   readonly faults: (CellFault | null)[] = [];
   /** The decoded words, in the layout of a batch with one word per row. */
   readonly cells: ColumnData;
-  /** 1: the reader must be called for every row with this word, because it records these rows. */
+  /** 1: the column reader must be called for every row with this word, because it records the row. */
   readonly asked: Uint8Array;
   readonly texts: unknown[];
   readonly plain: boolean;
@@ -293,13 +297,15 @@ class ColumnCells {
   }
 }
 
-/** The known words without escapes that are not missing values; empty if there are too many. */
+/**
+ * The categories of a column that need no JSON escapes and do not mean a missing value; empty if there are too many.
+ */
 function knownWords({ codes, missingTexts }: ColumnReader): Dictionary {
   if (codes.size > MOST_WORDS) return new Dictionary([]);
   return new Dictionary([...codes].filter(([word]) => !word.includes('\\') && !missingTexts.has(word)));
 }
 
-/** Decoded form of a text that is not UTF-8; its row was rejected. */
+/** Replaces the token of a text that is not UTF-8. Its row was already rejected. */
 const BROKEN_TOKEN = '"\u{fffd}"';
 
 /** Reads the tokens of one passthrough column. */

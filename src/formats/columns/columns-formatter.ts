@@ -1,4 +1,5 @@
-// Writes predictions as columns, with the same values that a reader of the JSON output would get, without text in between.
+// Writes predictions as columns.
+// The values are those that a reader of the JSON output would get, but no text is written.
 import type { ColumnBatch } from '../../core/batch.ts';
 import type { Scores } from '../../inference/evaluate/evaluator.ts';
 import type { Interpreter } from '../../inference/evaluate/prediction.ts';
@@ -27,17 +28,17 @@ export class ColumnsFormatter implements Formatter {
   readonly #interpreter: Interpreter;
   readonly #manifest: Manifest;
   readonly #layout: number;
-  /** Word indexes of classes and decisions in their columns. */
+  /** Word indexes of the classes, and of the decisions, in the word lists of their columns. */
   readonly #classWords: readonly number[];
   readonly #decisionWords: ReadonlyMap<string, number>;
   #rows = new Int32Array(0);
   #lengths = new Int32Array(0);
   #scored = new Uint8Array(0);
-  /** Answer cells, in the order of `answerColumns`. */
+  /** The cells of each prediction column, in the order of `answerColumns`. */
   #answers: Answers[] = [];
   #base = new Float64Array(0);
   #explained = new Uint8Array(0);
-  /** Whether each effect is reported, row by row. */
+  /** 1 for each effect that is reported; all effects of a row are adjacent. */
   #told = new Uint8Array(0);
   #effect = new Float64Array(0);
   #outputs = new Int32Array(0);
@@ -171,7 +172,7 @@ export class ColumnsFormatter implements Formatter {
     }
   }
 
-  /** Writes the interpretation; with several classes, that of the predicted class. */
+  /** Writes the interpretation. If the model has several classes, the interpretation explains the predicted class. */
   #interpreted(frame: FrameWriter, { rows }: ColumnBatch, scores: Scores | null, x: BatchInterpretation | null): void {
     const { effects, reasons, interactions } = this.#spec.interpretation!;
     const { columns } = this.#manifest;
@@ -243,6 +244,6 @@ export class ColumnsFormatter implements Formatter {
   }
 }
 
-/** A score as a reader of its decimal text gets it, without negative zero. */
+/** Returns the value that a reader of the decimal text of a score gets, without negative zero. */
 const numberOf = ({ values }: Scores): ((value: number) => number) =>
   values instanceof Float32Array ? decimalOfFloat32 : (value) => value + 0;

@@ -3,7 +3,7 @@
 import type { PredictionColumn } from '../write/prediction-fields.ts';
 import { type Cells, type ColumnFrame, type FrameColumn, NO_TEXT } from './column-frames.ts';
 
-/** Bytes of text at which a group is written, even if it has few rows. */
+/** Bytes of text at which a group is written before it has the maximum number of rows. */
 const MOST_TEXT_BYTES = 16 * 1024 * 1024;
 const FIRST_ROWS = 512;
 const FIRST_TEXT_BYTES = 4096;
@@ -13,7 +13,7 @@ export type OutputColumn = Pick<PredictionColumn, 'name' | 'kind' | 'words'>;
 const cellsOf = ({ kind }: OutputColumn, rows: number): Cells =>
   kind === 'number' ? new Float64Array(rows) : kind === 'boolean' ? new Uint8Array(rows) : new Int32Array(rows);
 
-/** One column of the group. A row without a value has the cell 0, or an empty text. */
+/** One column of the group. For a row without a value, the cell is 0 or an empty text. */
 export class HeldColumn {
   readonly column: OutputColumn;
   rows = 0;
@@ -21,10 +21,10 @@ export class HeldColumn {
   /** 1 for each row with a value. */
   valid = new Uint8Array(FIRST_ROWS);
   /**
-   * Cells: an integer, a number, a boolean (0 or 1), a word index, or one past the last byte of a text without words.
+   * One cell per row: an integer, a number, a boolean (0 or 1), a word index, or the end position of a text in `text`.
    */
   cells: Cells;
-  /** Texts without words, concatenated in UTF-8. */
+  /** The texts of a column without a word list, concatenated in UTF-8. */
   text: Buffer = Buffer.alloc(0);
   textBytes = 0;
   readonly #wordAt: ReadonlyMap<string, number> | null;
@@ -35,14 +35,14 @@ export class HeldColumn {
     this.#wordAt = column.words ? new Map(column.words.map((word, i) => [word, i])) : null;
   }
 
-  /** Whether its cells are end positions in `text`. */
+  /** Whether the cells of the column are end positions in `text`. */
   get isPlainText(): boolean {
     return this.column.kind === 'text' && !this.column.words;
   }
 
   /**
-   * Appends rows `from` to `to - 1` of a frame. `textFrom`: start of the first row's text; returns the start of the
-   * next one.
+   * Appends rows `from` to `to - 1` of a frame. `textFrom`: start of the text of row `from`. Returns the start of the
+   * text of row `to`.
    */
   take({ valid, cells, text }: FrameColumn, from: number, to: number, textFrom: number): number {
     const at = this.rows;
@@ -87,7 +87,7 @@ export class HeldColumn {
     return textFrom + bytes;
   }
 
-  /** Appends a row; null or undefined: without a value. */
+  /** Appends a row; null or undefined: the row has no value. */
   push(value: unknown): void {
     this.#reserve(1);
     const at = this.rows++;
@@ -132,7 +132,7 @@ export class HeldColumn {
   }
 }
 
-/** The rows of a group. The end of a group depends only on the rows, not on how they are divided into frames. */
+/** The rows of a group. Where a group ends depends only on the rows, not on their division into frames. */
 export class HeldTable {
   readonly columns: readonly HeldColumn[];
   readonly #mostRows: number;
@@ -144,14 +144,14 @@ export class HeldTable {
     this.#mostRows = mostRows;
   }
 
-  /** Whether the group must be written. */
+  /** Whether the group is full and must be written. */
   get full(): boolean {
     return this.rows >= this.#mostRows || this.#text >= MOST_TEXT_BYTES;
   }
 
   /**
-   * Appends rows of a frame from a cursor (`beginningOf` initially) until the group is full or the frame ends. Returns
-   * the next cursor.
+   * Appends rows of a frame, starting at a cursor, until the group is full or the frame ends. Returns the next cursor.
+   * The cursor for a new frame is `beginningOf`.
    */
   take(frame: ColumnFrame, { row, texts }: FrameCursor): FrameCursor {
     const to = this.#fitting(frame, row);
@@ -177,7 +177,7 @@ export class HeldTable {
     for (const column of this.columns) column.clear();
   }
 
-  /** One past the last row of the frame that still fits. */
+  /** One past the last row of the frame that fits into the group. */
   #fitting({ rows, columns }: ColumnFrame, from: number): number {
     const to = Math.min(rows, from + this.#mostRows - this.rows);
     const all = columns.reduce((sum, column) => sum + (column.text?.length ?? 0), 0);
@@ -200,7 +200,7 @@ interface FrameCursor {
 
 export const beginningOf = ({ columns }: ColumnFrame): FrameCursor => ({ row: 0, texts: columns.map(() => 0) });
 
-// Values as stored in files: rows without a value are omitted, and flags are bits.
+// The functions below convert columns to the layout of files: rows without a value are omitted, and flags are bits.
 
 /** The present integers, numbers, booleans or word indexes; a view if every row has a value. */
 export function presentCells({ cells, valid, rows, nulls }: HeldColumn): Cells {
@@ -231,7 +231,7 @@ export function presentTexts({ cells, valid, rows, nulls, text }: HeldColumn): P
   return { bytes: text, starts, ends };
 }
 
-/** Packs bytes of 0 or 1 into bits, the first row lowest; into `bits` if it is large enough. */
+/** Packs flags (0 or 1) into bits, lowest bit first. Writes into `bits` if it is large enough. */
 export function bitsOf(flags: Cells, rows: number, bits = new Uint8Array(0)): Uint8Array<ArrayBuffer> {
   const length = (rows + 7) >> 3;
   const to = bits.length < length ? new Uint8Array(length) : bits.fill(0, 0, length);

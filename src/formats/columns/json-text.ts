@@ -10,13 +10,13 @@ const BACKSLASH = 92;
 const SPACE = 32;
 const ASCII = 127;
 
-/** Maximum bytes of a token per byte of its text, and bytes of its quotes. */
+/** Maximum bytes of a token per byte of its text. `QUOTE_BYTES`: bytes of the quotes around a token. */
 export const ESCAPED_BYTES = 6;
 export const QUOTE_BYTES = 2;
 
 /**
- * Marker for a text that is not UTF-8: this byte, which never occurs in UTF-8, between quotes. The row is rejected as
- * `invalid_utf8`, as in text formats; a replacement character would change the value.
+ * Marks a text that is not UTF-8: the token is this byte, which never occurs in UTF-8, between quotes. The row is
+ * rejected as `invalid_utf8`, as in text formats. A replacement character would silently change the value.
  */
 const NOT_UTF8 = 0xff;
 
@@ -25,8 +25,8 @@ export const isBrokenText = (bytes: Uint8Array, start: number, end: number): boo
   end - start === 3 && bytes[start + 1] === NOT_UTF8;
 
 /**
- * Writes `from[start..end)` as a token and returns one past its last byte. `to` needs space for every byte to be
- * escaped.
+ * Writes `from[start..end)` as a token and returns one past its last byte. `to` must have space for a token in which
+ * every byte is escaped.
  */
 export function writeTextToken(to: Buffer, at: number, from: Uint8Array, start: number, end: number): number {
   let o = at;
@@ -54,22 +54,22 @@ function writeEscaped(to: Buffer, at: number, bytes: Uint8Array): number {
   return at + to.write(JSON.stringify(text), at);
 }
 
-// ISO 8601 text and plain digits, the same for Parquet and Arrow.
+// The functions below format dates, times and decimals as ISO 8601 or plain digits, for both Parquet and Arrow.
 
 /** Units per second of a time or timestamp. */
 export type PerSecond = 1 | 1_000 | 1_000_000 | 1_000_000_000;
 
 const DAY_SECONDS = 86_400n;
-/** Days from 0000-03-01 to 1970-01-01, and days in 400 years (proleptic Gregorian calendar). */
+/** Number of days from 0000-03-01 to 1970-01-01, and in 400 years (proleptic Gregorian calendar). */
 const EPOCH_DAYS = 719_468;
 const ERA_DAYS = 146_097;
 
 const two = (n: number): string => String(n).padStart(2, '0');
 
 /**
- * A day counted from 1970-01-01, as `2024-02-29`. Supports every 32-bit day, unlike a JavaScript Date. Years outside 0
- * to 9999 have a sign and six digits, as in ISO 8601. Algorithm: H. Hinnant, "chrono-Compatible Low-Level Date
- * Algorithms", civil_from_days.
+ * Formats a day, counted from 1970-01-01, as `2024-02-29`. Supports every 32-bit day, unlike a JavaScript Date. Years
+ * outside 0 to 9999 have a sign and six digits, as in ISO 8601. Algorithm: H. Hinnant, "chrono-Compatible Low-Level
+ * Date Algorithms", civil_from_days.
  */
 export function dateText(day: number): string {
   const shifted = day + EPOCH_DAYS;
@@ -91,22 +91,23 @@ export function dateText(day: number): string {
 }
 
 /**
- * Formats seconds of a day and a fraction in `perSecond` units, with as many decimals as the unit: `12:34:56.123000`.
+ * Formats a time of day as `12:34:56.123000`. `fraction`: units of 1/`perSecond` s. The number of decimals depends on
+ * the unit only.
  */
 function clockText(seconds: number, fraction: bigint, perSecond: PerSecond): string {
   const time = `${two(Math.floor(seconds / 3600))}:${two(Math.floor(seconds / 60) % 60)}:${two(seconds % 60)}`;
   return perSecond === 1 ? time : `${time}.${String(fraction).padStart(String(perSecond).length - 1, '0')}`;
 }
 
-/** Formats a time of day, in units since midnight. */
+/** Formats a time of day, given in units since midnight. */
 export function timeText(units: bigint, perSecond: PerSecond): string {
   const per = BigInt(perSecond);
   return clockText(Number(units / per), units % per, perSecond);
 }
 
 /**
- * Formats a timestamp, in units since 1970-01-01T00:00. `utc`: an instant, which ends with Z; otherwise a local time
- * without Z.
+ * Formats a timestamp, given in units since 1970-01-01T00:00. `utc`: the timestamp is an instant and its text ends with
+ * Z; otherwise it is a local time.
  */
 export function timestampText(units: bigint, perSecond: PerSecond, utc: boolean): string {
   const per = BigInt(perSecond);
@@ -125,7 +126,7 @@ export function durationText(units: bigint, perSecond: PerSecond): string {
   return `${units < 0n ? '-' : ''}PT${size / per}${fraction}S`;
 }
 
-/** Maximum absolute scale of a decimal. Formats allow 76. */
+/** Maximum absolute scale of a decimal. The formats allow at most 76. */
 const MOST_SCALE = 1000;
 
 /** @throws Error */
@@ -141,7 +142,10 @@ export function decimalText(unscaled: bigint, scale: number): string {
   return `${unscaled < 0n ? '-' : ''}${digits.slice(0, -scale)}.${digits.slice(-scale)}`;
 }
 
-/** Formats twelve bytes of months, days and milliseconds (Parquet's INTERVAL) like Avro's duration. */
+/**
+ * Formats Parquet's INTERVAL, which has twelve bytes (months, days and milliseconds), in the same way as Avro's
+ * duration.
+ */
 export function intervalText(view: DataView, at: number): string {
   const [months, days, ms] = [0, 4, 8].map((by) => view.getUint32(at + by, true)) as [number, number, number];
   return `P${months}M${days}DT${ms / 1000}S`;
@@ -155,9 +159,9 @@ export const base64 = (bytes: Uint8Array): string =>
  */
 export const nonFiniteToken = (value: number): string => `"${value}"`;
 
-// Whole numbers and numbers with up to two decimals are formatted without creating a string.
+// The functions below format integers, and numbers with up to two decimals, without creating a string.
 
-/** Numbers below this limit, of up to 15 digits, have a unique shortest decimal. */
+/** Upper bound of integers and of hundredths. A decimal of up to 15 digits is the shortest text of its double. */
 const MOST = 1e15;
 const CENTS = 100;
 const HALF = 1e8;
@@ -166,8 +170,8 @@ const HALF = 1e8;
 export const NUMBER_BYTES = 26;
 
 /**
- * Writes a number, null for NaN, and an infinity as text. Returns one past the last byte. `to` needs space for
- * NUMBER_BYTES.
+ * Writes a number as JSON: NaN as null, an infinity as a string. Returns one past the last byte. `to` must have space
+ * for NUMBER_BYTES.
  */
 export function writeNumber(to: Uint8Array, at: number, value: number): number {
   if (Number.isInteger(value) && value < MOST && value > -MOST) return writeSigned(to, at, value);
@@ -178,7 +182,7 @@ export function writeNumber(to: Uint8Array, at: number, value: number): number {
   return at;
 }
 
-/** A number of a column as a JSON token; NaN is a cell without a value. */
+/** Formats a number as a JSON token; NaN, which marks a null, becomes `null`. */
 export function numberToken(value: number): string {
   if (Number.isNaN(value)) return 'null';
   if (!Number.isFinite(value)) return nonFiniteToken(value);
@@ -206,7 +210,7 @@ function writeCents(to: Uint8Array, at: number, cents: number): number {
   return end + 3;
 }
 
-/** Writes an integer from 0 to below MOST. */
+/** Writes a non-negative integer below MOST. */
 function writeWhole(to: Uint8Array, at: number, value: number): number {
   if (value >= HALF) {
     const high = Math.floor(value / HALF);
@@ -216,7 +220,7 @@ function writeWhole(to: Uint8Array, at: number, value: number): number {
   return writeDigits(to, at, value, digitsOf(value));
 }
 
-// Words of a dictionary as fragments of JSON lines, each preceded by its key, laid out for copying.
+// Dictionary words as fragments of JSON lines. A fragment is a key followed by a token, laid out for copying.
 
 let lists = 0;
 
@@ -273,7 +277,7 @@ export class Fragments {
   #list: WordList | null = null;
   #layout: FragmentLayout | null = null;
 
-  /** `ends`: one past each token of the arena. The list takes ownership of the arena. */
+  /** `ends`: one past the last byte of each token in the arena. The list takes ownership of the arena. */
   constructor(key: Uint8Array, arena: TokenArena, ends: Int32Array, tooLong = NONE_TOO_LONG) {
     const count = ends.length + 1;
     const { length } = arena;
@@ -309,11 +313,14 @@ export class Fragments {
   }
 }
 
-/** Fragments as 8-byte words. */
+/** Fragments in units of 8 bytes. */
 export interface FragmentLayout {
-  /** Safe as doubles: no UTF-8 text has the bits of a NaN, which could change in a copy. */
+  /**
+   * The bytes of the fragments as doubles. Copying a NaN could change its bits, but no UTF-8 text has the bits of a
+   * NaN.
+   */
   readonly words: Float64Array;
-  /** For each fragment: the index of its first word, and its length in bytes. */
+  /** For each fragment: the index of its first unit in `words`. `lengths`: its length in bytes. */
   readonly starts: Int32Array;
   readonly lengths: Int32Array;
 }

@@ -1,8 +1,8 @@
-// A batch of up to a few thousand rows as columns, from which JSON lines and worker input are made.
+// A batch of up to 2,048 rows as columns, which are converted into JSON lines or into the input of workers.
 import type { TypedTable } from '../../core/block.ts';
 import { type Fragments, TokenArena } from './json-text.ts';
 
-/** Maximum rows and maximum cells of a batch. Tables may have thousands of columns. */
+/** Maximum rows and maximum cells of a batch. Cells are limited because tables may have thousands of columns. */
 const MOST_ROWS = 2048;
 const MOST_CELLS = 128 * 1024;
 
@@ -11,13 +11,13 @@ export const batchRows = (columns: number): number =>
   Math.max(16, Math.min(MOST_ROWS, Math.floor(MOST_CELLS / Math.max(1, columns))));
 
 /**
- * The cells of a column. `kind` selects their representation: `numbers`, words by their `codes`, or individual JSON
- * tokens. Numbers of a dictionary also have codes, because their text is known.
+ * The cells of a column. `kind` selects their representation: `numbers`, `coded` (codes of words), or individual JSON
+ * `tokens`. Numbers from a dictionary have codes too, so that their text is written only once.
  */
 export class BatchColumn {
-  /** `,"name":`; the first column has `{` in place of the comma. */
+  /** The text `,"name":`. The key of the first column starts with `{` instead of a comma. */
   readonly key: Uint8Array;
-  /** The key as 8-byte words, for copying. */
+  /** The key in units of 8 bytes, for copying. */
   readonly keyWords: Float64Array;
   kind: 'numbers' | 'coded' | 'tokens' = 'numbers';
   readonly values: Float64Array;
@@ -27,7 +27,7 @@ export class BatchColumn {
   readonly tokens = new TokenArena();
   /** One past the last byte of each token. */
   readonly ends: Int32Array;
-  /** Whether rows can share texts, so that the tokens can have more bytes than were read. */
+  /** Whether several rows can refer to the same text. The tokens can then have more bytes than were read. */
   repeats = false;
 
   constructor(key: Uint8Array, rows: number) {
@@ -45,7 +45,7 @@ export class RowMarks {
   readonly #flags: Uint8Array;
   #count = 0;
   #recordBytes = Infinity;
-  /** In a batch of one row: remaining bytes for its texts. */
+  /** In a batch of one row: how many more bytes of text may be copied. */
   #left = Infinity;
 
   constructor(rows: number) {
@@ -64,7 +64,7 @@ export class RowMarks {
     this.#left = rows === 1 ? recordBytes : Infinity;
   }
 
-  /** Whether a text of this length may be copied. Marks the row if not. */
+  /** Whether a text of this length may be copied. If it may not, marks the row. */
   admits(row: number, bytes: number): boolean {
     if (bytes <= this.#recordBytes && bytes <= this.#left) {
       this.#left -= bytes;
@@ -84,15 +84,15 @@ export class RowMarks {
   }
 }
 
-/** A column that reports how many bytes its next rows copy at most. */
+/** A column that reports an upper bound of the bytes that its next rows copy. */
 export interface SizedColumn {
   textBytes(rows: number): number;
 }
 
-/** Maximum bytes of text that a batch copies, unless a single row has more. */
+/** Maximum bytes of text that a batch copies, unless a single row has more text. */
 const MOST_TEXT_BYTES = 8 * 1024 * 1024;
 
-/** Number of the next rows that fit into a batch. */
+/** Returns how many of the next rows fit into a batch, at most `most`. */
 export function fitRows(columns: readonly SizedColumn[], most: number): number {
   for (let rows = most; ; rows = rows >> 1) {
     if (rows <= 1) return rows;
@@ -116,14 +116,14 @@ export class LineBatch {
   }
 }
 
-/** The text before each column's value in a line. */
+/** For each column: the text that precedes its value in a line. */
 export const keysOf = (names: readonly string[]): Uint8Array[] =>
   names.map((name, i) => new Uint8Array(Buffer.from(`${i === 0 ? '{' : ','}${JSON.stringify(name)}:`)));
 
 /** A table that is read batch by batch. */
 export interface ColumnSource extends TypedTable {
-  /** Maximum text length of a row, bytes. A row with longer text is marked in its batch, and the text is not copied. */
+  /** Maximum text length of a row, bytes. A longer row is marked in its batch, and its text is not copied. */
   readonly recordBytes: number;
-  /** Fills a batch with the next rows; false: there are no more. @throws SluiceError */
+  /** Fills a batch with the next rows; false: there are no more rows. @throws SluiceError */
   next(batch: LineBatch): Promise<boolean>;
 }

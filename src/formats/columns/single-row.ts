@@ -1,4 +1,5 @@
-// A table that consists of one row of another. Reading and scoring it again takes the same code path as in the whole table.
+// A table that consists of one row of another table.
+// Scoring the row again takes the same code path as in the whole table.
 import { SluiceError } from '../../core/errors.ts';
 import { type BatchColumn, type ColumnSource, LineBatch } from './line-batch.ts';
 

@@ -5,13 +5,13 @@ import type { ColumnSource } from './line-batch.ts';
 import type { TableBudget } from './table-limits.ts';
 
 interface TableChunksOptions {
-  /** Whether reading the table never waits, so that lines can be written directly into a given buffer. */
+  /** Whether reads from the table never wait. Lines can then be written directly into the buffer of the caller. */
   near: boolean;
   /** The budget with which the table was opened. */
   budget?: TableBudget | undefined;
 }
 
-/** A table as chunks of lines. The field `table` of the result gives access to its columns. */
+/** Returns a table as chunks of JSON lines. The field `table` of the result gives access to its columns. */
 export async function tableChunks(table: ColumnSource, { near, budget }: TableChunksOptions): Promise<Chunks> {
   const { ColumnLines, ColumnTable } = await import('./column-table.ts');
   const lines = new ColumnLines(table);
@@ -23,7 +23,7 @@ export async function tableChunks(table: ColumnSource, { near, budget }: TableCh
   };
 }
 
-/** The table, or a single row of it. */
+/** The table, or only the given row of the table. */
 export async function rowsOf(table: ColumnSource, row: number | undefined): Promise<ColumnSource> {
   if (row === undefined) return table;
   const { SingleRow } = await import('./single-row.ts');

@@ -1,4 +1,4 @@
-// The interface of columnar formats: reads tables, and writes predictions as one.
+// The interface of columnar formats, which read tables and write predictions as a table.
 import type { Compression } from '../../core/file-format.ts';
 import type { ByteSink } from '../../io/sink/byte-sink.ts';
 import type { ByteSource, Chunks } from '../../io/source/byte-source.ts';
@@ -6,22 +6,22 @@ import type { ColumnarSinkOptions } from './columnar-sink.ts';
 import type { TableLimits } from './table-limits.ts';
 
 /**
- * Receives the bytes of a table, without outer compression, and the number of rows that end with them; 0: bytes around
- * rows.
+ * Receives the bytes of a table, without outer compression. `rows`: number of rows that are complete with these bytes;
+ * 0 for bytes that contain no rows.
  */
 export type TableRowsBytes = (bytes: Uint8Array, rows: number) => void;
 
-/** End of a row group, in stored bytes of the input. */
+/** End of a row group: its byte offset in the stored input, and its number of rows. */
 export interface GroupEnd {
   end: number;
   rows: number;
 }
 
-/** The bytes of a table: all stored bytes, or a piece of them. */
+/** The bytes of a table, or of a piece of the table. */
 interface TableBytes {
   readonly name: string;
   readonly stored: ByteSource;
-  /** The stored bytes, with observers attached. */
+  /** The stored bytes as chunks; reading them also informs the observers. */
   readonly chunks: Chunks;
   readonly compression: Compression;
   /** Default: the whole table. */
@@ -39,9 +39,12 @@ interface TableReading {
 
 export interface OpenTable {
   readonly chunks: Chunks;
-  /** Ends of the row groups, for a format whose bytes are not read in stored order. */
+  /** Ends of the row groups, if the format does not read the bytes in stored order. */
   readonly ends?: readonly GroupEnd[];
-  /** For such formats: number of bytes read so far. Default: that of the stored bytes. */
+  /**
+   * Number of bytes read so far, if the format does not read them in stored order. Default: the position in the stored
+   * bytes.
+   */
   bytesRead?(): number;
   /** Closes the table, but not the stored bytes. */
   close?(): Promise<void>;
@@ -50,7 +53,7 @@ export interface OpenTable {
 interface TableWriting extends Omit<ColumnarSinkOptions, 'eachWrite'> {
   readonly name: string;
   readonly compression: Compression;
-  /** Wraps `bytes` so that the output is compressed as a whole. */
+  /** Wraps `bytes` in a sink that compresses the whole output. */
   compressed(bytes: ByteSink): Promise<ByteSink>;
 }
 

@@ -1,4 +1,4 @@
-// Limits of a columnar table, and their current use.
+// Limits of a columnar table, and the counters that are checked against them.
 import { tooMany } from '../../core/errors.ts';
 
 export interface TableLimits {
@@ -9,8 +9,8 @@ export interface TableLimits {
   /** Maximum text length of a row, bytes. Longer texts are not copied, and their rows are rejected. Default: 1 MiB. */
   recordBytes?: number;
   /**
-   * Maximum bytes of the decompressed table. A long word of a dictionary counts once per row that refers to it.
-   * Default: no limit.
+   * Maximum bytes of the decompressed table. A long dictionary word is counted once per row that refers to it. Default:
+   * no limit.
    */
   expandedBytes?: number;
 }
@@ -18,7 +18,7 @@ export interface TableLimits {
 /** Maximum bytes of one record, in all formats. */
 export const DEFAULT_RECORD_BYTES = 1024 * 1024;
 
-/** Counts rows and bytes of a table, and throws when they exceed the limits. */
+/** Counts the rows and bytes of a table. Throws when a count exceeds its limit. */
 export class TableBudget {
   readonly recordBytes: number;
   readonly #columns: number;

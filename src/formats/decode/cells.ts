@@ -1,4 +1,4 @@
-// Cells whose positions are known but whose values are not decoded yet, and decoding them for a model column.
+// Tables of cells that have been located but not decoded, and decoders for the cells of one model column.
 import { type ColumnData, MISSING } from '../../core/batch.ts';
 import { RECORD_OK } from '../../core/block.ts';
 import { type NumberNotation, withoutBlanks } from '../../core/input-declaration.ts';
@@ -7,11 +7,11 @@ import type { RecordBytes, RecordSlice } from './decoder.ts';
 import { Dictionary, UNKNOWN_WORD } from './dictionary.ts';
 import { numberAt } from './number-bytes.ts';
 
-// Cells of an input with declarations: surrounding spaces, and numbers in a local notation.
+// Reads cells of inputs with declarations: trims surrounding spaces, and parses numbers in a local notation.
 
 const BLANK = 32;
 const TAB = 9;
-/** UTF-8 bytes of the no-break space. */
+/** The two UTF-8 bytes of the no-break space. */
 const [NO_BREAK_1, NO_BREAK_2] = [0xc2, 0xa0];
 
 /** Position of the first byte of `bytes[start..end)` that is not a space; `end` if there is none. */
@@ -23,7 +23,7 @@ function skipBlanks(bytes: Uint8Array, start: number, end: number): number {
   }
 }
 
-/** One past the last byte that is not a space; `start` if there is none. */
+/** One past the last byte of `bytes[start..end)` that is not a space; `start` if all bytes are spaces. */
 function endWithoutBlanks(bytes: Uint8Array, start: number, end: number): number {
   for (;;) {
     if (end > start && (bytes[end - 1] === BLANK || bytes[end - 1] === TAB)) end--;
@@ -34,14 +34,16 @@ function endWithoutBlanks(bytes: Uint8Array, start: number, end: number): number
 
 const CODES = { point: 46, comma: 44, space: 32, apostrophe: 39 } as const;
 const POINT = CODES.point;
-/** Longer numbers are left to the ColumnReader. */
+/** Maximum length in bytes. The ColumnReader parses longer numbers. */
 const LONGEST = 40;
 const GROUP = 3;
 
-/** Reads numbers in one notation: a subset of those that `plainNumber` reads, and NaN for all other text. */
+/**
+ * Parses numbers in one notation. Accepts only texts that `plainNumber` also accepts, and returns NaN for all others.
+ */
 class LocalNumbers {
   readonly #decimal: number;
-  /** The mark between thousands; -1: none. */
+  /** The thousands separator; -1: none. */
   readonly #thousands: number;
   readonly #plain = new Uint8Array(LONGEST);
 
@@ -50,12 +52,12 @@ class LocalNumbers {
     this.#thousands = thousands === null ? -1 : CODES[thousands];
   }
 
-  /** The number in `bytes[start..end)`; NaN if it is not a number or only the ColumnReader can decide. */
+  /** The number in `bytes[start..end)`. NaN: the text is not a number, or only the ColumnReader can decide. */
   at(bytes: Uint8Array, start: number, end: number): number {
     if (end - start > LONGEST) return Number.NaN;
     const plain = this.#plain;
     let n = 0;
-    /** Digits since the last mark between thousands; -1 after the whole part, where no mark may occur. */
+    /** Digits since the last thousands separator; -1 after the integer digits, where no separator may occur. */
     let group = 0;
     let groups = 0;
     for (let p = start; p < end; p++) {
@@ -70,7 +72,8 @@ class LocalNumbers {
       } else {
         if (groups > 0 && group !== GROUP) return Number.NaN;
         if (c === POINT && this.#decimal !== POINT) return Number.NaN;
-        // After the point or in an exponent, no mark may follow. A leading sign has no effect.
+        // After the decimal separator or in an exponent, no thousands separator may follow. A leading sign changes
+        // nothing.
         if (n > 0 || c === this.#decimal) {
           group = -1;
           groups = 0;
@@ -82,36 +85,36 @@ class LocalNumbers {
   }
 }
 
-/** Types of cells: a text, or one of the other JSON types. */
+/** Cell types: TEXT, or one of the other JSON types. */
 export const TEXT = 0;
 export const NUMBER = 1;
 export const NULL = 2;
 export const TRUE = 3;
 export const FALSE = 4;
 
-/** State of a row: read without an error, rejected, or declined. */
+/** Row states. VALID: no error was found. */
 export const VALID = 0;
 const REJECTED = 1;
-/** The reference decoder must read the row. */
+/** The reference decoder must decode the row. */
 export const DECLINED = 2;
 
-/** Rows per table, few enough to stay in the CPU cache. */
+/** Number of rows per table, small enough for the table to stay in the CPU cache. */
 export const TABLE_ROWS = 128;
 
 /** The cells of up to TABLE_ROWS rows; cell (row, field) is at `row * width + field`. */
 export class CellTable {
   readonly width: number;
-  /** Bytes of the cells, set by `fill`. */
+  /** The bytes of all cells, set by `fill`. */
   bytes: Buffer = Buffer.alloc(0);
   view: DataView = new DataView(this.bytes.buffer);
-  /** First byte and one past the last byte of a cell. */
+  /** Position of the first byte of each cell. `ends`: one past its last byte. */
   readonly starts: Int32Array;
   readonly ends: Int32Array;
-  /** TEXT … FALSE. */
+  /** The type of each cell, TEXT to FALSE. */
   readonly types: Uint8Array;
   /** VALID, REJECTED or DECLINED, per row. */
   readonly states = new Uint8Array(TABLE_ROWS);
-  /** For a REJECTED row: its first error and the column concerned. */
+  /** For each REJECTED row: its first error. `columns`: the column with this error. */
   readonly faults = new Array<CellFault | null>(TABLE_ROWS).fill(null);
   readonly columns = new Array<string | null>(TABLE_ROWS).fill(null);
 
@@ -123,8 +126,8 @@ export class CellTable {
   }
 
   /**
-   * Copies records `from` to `to - 1` of a block into `run` and makes them rows 0 and following of the table. `find`
-   * stores the cells of the record `bytes[start..end)` of the run as row `row`, and returns VALID or DECLINED.
+   * Copies records `from` to `to - 1` of a block into `run` and makes them the rows of the table, starting at row 0.
+   * `find` stores the cells of the record `bytes[start..end)` of the run as row `row`, and returns VALID or DECLINED.
    */
   fill(
     run: RecordBytes,
@@ -152,35 +155,38 @@ export class CellTable {
     this.columns[row] = column;
   }
 
-  /** The text of cell `at`. The only place where a cell becomes a string. */
+  /** The text of the cell at index `at`. No other code creates a string from a cell. */
   text(at: number): string {
     return this.bytes.toString('utf8', this.starts[at]!, this.ends[at]!);
   }
 }
 
 /**
- * Maximum number of categories that are looked up by their bytes. Building a larger table takes longer than most runs
- * would save.
+ * Maximum number of categories that are looked up by their bytes. Building a larger hash table takes more time than it
+ * saves in most runs.
  */
 export const MOST_WORDS = 5_000;
 
 /**
- * Decodes one column of a table into a batch. Numbers, known words and missing values are read from bytes. Anything
- * else goes to the ColumnReader, whose rules decide.
+ * Decodes one column of a table into a batch. Numbers, known words and missing values are decoded from bytes. The
+ * ColumnReader decodes every other cell.
  */
 export class CellColumn {
   readonly #reader: ColumnReader;
   readonly #field: number;
-  /** Words for missing values (MISSING) and, in columns with codes, the known words, unless there are too many. */
+  /**
+   * The texts that mean a missing value (code MISSING). In columns with category codes, also all known words, unless
+   * there are too many.
+   */
   readonly #words: Dictionary;
-  /** Whether the dictionary has all known words; otherwise the ColumnReader decides. */
+  /** Whether `#words` contains all known words. If it does not, the ColumnReader decodes words that are not found. */
   readonly #complete: boolean;
   readonly #emptyIsMissing: boolean;
   /** 1 for each cell type that can be parsed directly as a number. */
   readonly #plain: Uint8Array;
-  /** Whether spaces can be trimmed from all cells at once, because no known word has surrounding spaces. */
+  /** Whether all cells can be trimmed before the lookup, because no known word has surrounding spaces. */
   readonly #trimsAll: boolean;
-  /** The local number notation of texts; null: decimal point. */
+  /** Parses texts in the declared local notation; null: the numbers use a decimal point. */
   readonly #local: LocalNumbers | null;
 
   /** `field`: index of the column in the table. */
@@ -200,7 +206,10 @@ export class CellColumn {
     this.#plain[NUMBER] = Number(reader.nullNumbers.size === 0);
   }
 
-  /** Reads the table's first `rows` rows into `out`, starting at row `first`. A row with an error becomes REJECTED. */
+  /**
+   * Decodes the first `rows` rows of the table into `out`, starting at row `first`. The state of a row with an error
+   * becomes REJECTED.
+   */
   read(table: CellTable, rows: number, out: ColumnData, first: number): void {
     const { kind } = this.#reader;
     if (this.#trimsAll) this.#trimAll(table, rows);
@@ -231,7 +240,7 @@ export class CellColumn {
   #codes(table: CellTable, rows: number, out: ColumnData, first: number): void {
     const { view, starts, ends, types, states, width } = table;
     const { codes } = out;
-    // Cells of other types may have any bytes, but they are inside the run, so they can be looked up too.
+    // Cells of other types are looked up as well. This is safe, because their bytes are inside the run.
     this.#words.findAll(view, starts, ends, this.#field, width, rows, states, codes, first);
     const boolean = this.#reader.kind === 'boolean';
     for (let r = 0, at = this.#field; r < rows; r++, at += width) {
@@ -266,7 +275,7 @@ export class CellColumn {
     }
   }
 
-  /** Trims the spaces of a cell, unless it is a known word with them. Returns false if nothing was trimmed. */
+  /** Trims a cell, unless the cell including its spaces is a known word. Returns false if the cell is unchanged. */
   #trimmed({ bytes, view, starts, ends }: CellTable, at: number): boolean {
     const [from, to] = [starts[at]!, ends[at]!];
     const start = skipBlanks(bytes, from, to);
@@ -277,7 +286,7 @@ export class CellColumn {
     return true;
   }
 
-  /** Decodes everything that the fast loops decline: missing values, other types, and possible errors. */
+  /** Decodes a cell that the fast loops do not decode: a missing value, another type, or a possible error. */
   #fallback(table: CellTable, at: number, out: ColumnData, row: number): CellFault | null {
     const reader = this.#reader;
     const start = table.starts[at]!;
@@ -302,7 +311,7 @@ export class CellColumn {
         return reader.readText(table.text(at), out, row);
       case NUMBER:
         if (reader.kind !== 'number' && reader.takesNumbers && isShortWhole(table.bytes, start, end)) {
-          // The text of such a number is the same in JSON and JavaScript.
+          // Such a number has the same text in JSON and in JavaScript.
           const code = this.#words.find(table.view, start, end);
           if (code === MISSING) return reader.readMissing(out, row);
           if (code !== UNKNOWN_WORD) {
@@ -319,7 +328,7 @@ export class CellColumn {
   }
 }
 
-/** Numbers with a decimal point. */
+/** Parses numbers with a decimal point. */
 const PLAIN_NUMBERS: Pick<LocalNumbers, 'at'> = { at: numberAt };
 
 /** Whether a JSON integer has the same text in JavaScript: at most 15 digits, no exponent, not -0. */

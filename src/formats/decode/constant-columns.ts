@@ -1,4 +1,4 @@
-// Fills declared constant columns, which the input lacks, with the same value in every row. An inner decoder reads the other columns.
+// Fills declared constant columns, which the input lacks. An inner decoder reads all other columns.
 import { type ColumnBatch, type ColumnData, newColumns } from '../../core/batch.ts';
 import { SluiceError } from '../../core/errors.ts';
 import type { DeclaredColumns } from '../../core/input-declaration.ts';
@@ -6,7 +6,7 @@ import type { ColumnReader } from '../../inference/encode/column-reader.ts';
 import { type DirectEncoding, encodedValue } from '../../inference/encode/encoder.ts';
 import { type Decoder, type RecordSlice, rejectEmptyRows } from './decoder.ts';
 
-/** A model column and its cell, which is the same in every row. */
+/** A constant model column: its index, and a cell with its value. */
 interface Constant {
   column: number;
   cell: ColumnData;
@@ -15,14 +15,14 @@ interface Constant {
 interface ConstantColumnsOptions {
   /** All columns of the model. */
   readers: readonly ColumnReader[];
-  /** Values by column name. */
+  /** The constant values by column name. */
   constants: DeclaredColumns['constants'];
   direct: DirectEncoding | null;
-  /** Creates the decoder of the other columns. */
+  /** Creates the decoder of all columns without a constant. */
   open: (readers: readonly ColumnReader[], direct: DirectEncoding | null) => Decoder;
 }
 
-/** Decodes the constants. @throws SluiceError usage if a column does not accept its value */
+/** Decodes the constant values. @throws SluiceError usage if a column does not accept its value */
 export function readConstants(readers: readonly ColumnReader[], values: DeclaredColumns['constants']): Constant[] {
   return readers.flatMap((reader, column) => {
     if (!Object.hasOwn(values, reader.name)) return [];
@@ -36,7 +36,7 @@ export function readConstants(readers: readonly ColumnReader[], values: Declared
 }
 
 export class ConstantColumns implements Decoder {
-  /** Reads the other columns. */
+  /** Decodes all columns without a constant. */
   readonly inner: Decoder;
   readonly #constants: readonly Constant[];
   readonly #given: readonly number[];
@@ -57,7 +57,7 @@ export class ConstantColumns implements Decoder {
   decode(block: RecordSlice, from: number, to: number, batch: ColumnBatch): void {
     const seen = this.#view(batch);
     this.inner.decode(block, from, to, seen);
-    // Only the columns of the input count: constants do not make an empty row non-empty.
+    // Constants are ignored here: they do not make an empty row non-empty.
     rejectEmptyRows(seen);
     batch.rows = seen.rows;
     batch.rejections = seen.rejections;
@@ -81,7 +81,7 @@ export class ConstantColumns implements Decoder {
     out.unseenRows.length = 0;
     const encoding = this.#direct?.columns[column];
     if (!encoding) return;
-    // In rows that were encoded directly, these places are still unset.
+    // In rows that the inner decoder encoded directly, the input values of this column are still unset.
     const value = encodedValue(encoding, cell, 0);
     for (const place of encoding.places) {
       const { data, width } = this.#direct!.inputs[place.input]!;

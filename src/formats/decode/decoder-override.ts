@@ -1,4 +1,4 @@
-// SLUICE_DECODER=reference makes csv-parse and JSON.parse read every stream without a kernel, to verify the fast path.
+// SLUICE_DECODER=reference makes csv-parse and JSON.parse decode every stream without a kernel, to verify the fast path.
 import { SluiceError } from '../../core/errors.ts';
 
 const VARIABLE = 'SLUICE_DECODER';
@@ -6,8 +6,8 @@ const VARIABLE = 'SLUICE_DECODER';
 let override: { decoder: 'reference' | null } | undefined;
 
 /**
- * The decoder that all streams of this process must use; null: each stream uses what pays off. The environment is read
- * once per process (workers inherit it).
+ * The decoder that all streams of this process must use; null: each stream chooses its own decoder. The environment
+ * variable is read once per process; workers inherit it.
  * @throws SluiceError usage
  */
 export function decoderOverride(): 'reference' | null {

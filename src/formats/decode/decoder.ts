@@ -1,4 +1,4 @@
-// The minimal interface of all decoders: records of a block in, a columnar batch out.
+// The interface of all decoders, which convert the records of a block into a columnar batch.
 import { isUtf8 } from 'node:buffer';
 import { type ColumnBatch, type ColumnData, MISSING, type Rejection } from '../../core/batch.ts';
 import {
@@ -13,18 +13,18 @@ import {
 } from '../../core/block.ts';
 import type { ErrorCode } from '../../core/errors.ts';
 
-/** The parts of a block that a decoder needs. A sub-block shares the slab of its block. */
+/** The properties of a block that a decoder needs. A sub-block shares the slab of its block. */
 export type RecordSlice = Pick<Block, 'slab' | 'spans' | 'faults' | 'columns'>;
 
 export interface Decoder {
   /**
-   * Decodes records `from` to `to - 1` of a block into `batch` (at most `batch.capacity`). Sets `rows`, cells,
-   * passthrough texts, `rejected` and `rejections`. Never throws because of the content of records.
+   * Decodes records `from` to `to - 1` of a block into `batch`. There may be at most `batch.capacity` records. Sets
+   * `rows`, cells, passthrough texts, `rejected` and `rejections`. The content of a record never causes an exception.
    */
   decode(block: RecordSlice, from: number, to: number, batch: ColumnBatch): void;
 }
 
-/** Marks row `index` of the batch as rejected. Only the first error of a row counts. */
+/** Marks row `index` of the batch as rejected. Only the first error of a row is recorded. */
 export function reject(
   batch: ColumnBatch,
   index: number,
@@ -44,8 +44,8 @@ export function reject(
 }
 
 /**
- * Rejects rows without a value in any model column. Otherwise a model that accepts missing values would score rows of
- * only delimiters. Rows that a decoder encoded directly have a value, because the row kernel declines empty ones.
+ * Rejects rows without a value in any model column. Otherwise a model that accepts missing values would score rows that
+ * consist only of delimiters. A row that was encoded directly has a value, because the row kernel declines empty rows.
  */
 export function rejectEmptyRows(batch: ColumnBatch): void {
   const { rows, rejected, encoded, columns } = batch;
@@ -62,7 +62,7 @@ function isMissing({ kind, numbers, codes, texts }: ColumnData, row: number): bo
   return kind === 'text' ? texts[row] === null || texts[row] === '' : codes[row] === MISSING;
 }
 
-/** Resets a batch for `rows` new rows. */
+/** Clears a batch before `rows` new rows are decoded into it. */
 export function beginBatch(batch: ColumnBatch, rows: number): void {
   batch.rows = rows;
   batch.rejected.fill(0, 0, rows);
@@ -72,7 +72,10 @@ export function beginBatch(batch: ColumnBatch, rows: number): void {
   for (const texts of batch.passthrough) texts.fill(null, 0, rows);
 }
 
-/** The message for bytes that are not text. `encoding`: the declared encoding; default: none. */
+/**
+ * The error message for bytes that are invalid in the encoding of the input. `encoding`: the declared encoding;
+ * undefined means UTF-8.
+ */
 export function notTextMessage(encoding: string | undefined, what = 'the record'): string {
   if (encoding === undefined) {
     return `${what} is not valid UTF-8 (declare encoding: latin1 or windows-1252 if it is in one of these, or windows-1251 for Cyrillic)`;
@@ -93,7 +96,7 @@ const FAULTS: Record<number, { code: ErrorCode; message: string }> = {
   [RECORD_INTERNAL_ERROR]: { code: 'internal_error', message: 'Sluice failed on this application: please report it' },
 };
 
-/** Rejects a record whose error is known before decoding; returns whether it did. */
+/** Rejects a record whose error is known before decoding. Returns whether the record was rejected. */
 export function rejectFaulty(batch: ColumnBatch, index: number, fault: number): boolean {
   if (fault === RECORD_OK) return false;
   const known = FAULTS[fault] ?? FAULTS[RECORD_MALFORMED]!;
@@ -103,10 +106,13 @@ export function rejectFaulty(batch: ColumnBatch, index: number, fault: number): 
 
 // Copies record bytes from the shared slab, so that a decoder may change them in place.
 
-/** Bytes after the last record that a decoder may read and change. */
+/** Number of bytes after the last record that a decoder may read and change. */
 const SLACK = 8;
 
-/** V8 copies from shared memory in words only if both sides are aligned; copying single bytes is ten times slower. */
+/**
+ * V8 copies shared memory several bytes at a time only if source and target are aligned. Copying single bytes takes ten
+ * times as long.
+ */
 const ALIGNMENT = 8;
 
 interface Run {
@@ -118,7 +124,7 @@ interface Run {
   valid: boolean;
 }
 
-/** Copies records `from` to `to - 1` (to > from) and the bytes between them, at about 0.07 ms per MB. */
+/** Copies records `from` to `to - 1` (to > from) and the bytes between them, which takes about 0.07 ms per MB. */
 export function copyRun(block: RecordSlice, from: number, to: number, room: (bytes: number) => Uint8Array): Run {
   const start = block.spans[from * 2]!;
   const base = start - (start % ALIGNMENT);
@@ -128,18 +134,18 @@ export function copyRun(block: RecordSlice, from: number, to: number, room: (byt
   return { bytes, base, valid: isUtf8(bytes.subarray(start - base, length)) };
 }
 
-/** Whether a record of a valid run starts or ends inside a character. */
+/** Whether a record of a valid run starts or ends inside a multi-byte character. */
 const isCut = (run: Uint8Array, start: number, end: number): boolean =>
   continues(run[start]!) || (end < run.length && continues(run[end]!));
 
-/** A run in its own memory. */
+/** A run of records that is copied into separate memory. */
 export class RecordBytes {
   bytes: Buffer = Buffer.from(new ArrayBuffer(0));
-  /** The same bytes; SLACK more can be read after the last record. */
+  /** A view of the same bytes. SLACK bytes after the last record may be read too. */
   view: DataView = new DataView(this.bytes.buffer);
   /** Slab offset of `bytes[0]`. */
   base = 0;
-  /** The bytes of this run, without remains of earlier runs. */
+  /** The bytes of this run, without remaining bytes of earlier runs. */
   used: Buffer = this.bytes;
   #run: Run = { bytes: this.bytes, base: 0, valid: true };
 
@@ -157,8 +163,8 @@ export class RecordBytes {
   }
 
   /**
-   * Whether `bytes[start..end)` is valid UTF-8. A run is validated once as a whole; then only the record boundaries
-   * need a check.
+   * Whether the record `bytes[start..end)` is valid UTF-8. If the run as a whole is valid, only the boundaries of the
+   * record are checked.
    */
   isUtf8(start: number, end: number): boolean {
     return this.#run.valid ? !isCut(this.#run.bytes, start, end) : isUtf8(this.bytes.subarray(start, end));

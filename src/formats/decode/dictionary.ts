@@ -1,22 +1,28 @@
-// Looks words up by their bytes: categories, words for true, false and missing values, and JSON keys.
+// A hash table that looks up words by their bytes: categories, texts for true, false and missing values, and JSON keys.
 
 /** The code of a word that is not in the dictionary. */
 export const UNKNOWN_WORD = -(2 ** 31);
 
-/** Bytes after a word that a lookup may read. */
+/** Number of bytes after a word that a lookup may read. */
 export const WORD_SLACK = 4;
 
-/** Hash multiplier for everything but the first bytes. */
+/** Hash multiplier for the last bytes and the length. */
 const HASH_LAST = 0x85ebca6b;
-/** Numbers per slot: first four bytes, last four bytes, length (-1: empty), code. */
+/**
+ * Number of integers per slot: the first four bytes of the word, its last four bytes, its length (-1: the slot is
+ * empty), and its code.
+ */
 const SLOT = 4;
-/** Words up to this length are identified by their length and their first and last four bytes. */
+/** Words of at most this length are compared only by their length and their first and last four bytes. */
 const SHORT = 8;
 
-/** Maximum hash functions tried to avoid collisions, which dominate the lookup time; fewer for many words. */
+/**
+ * Maximum number of hash functions to try. Fewer collisions make lookups faster, because collisions dominate the lookup
+ * time. `MOST_HASHES` reduces the number of tries for many words.
+ */
 const MOST_TRIES = 256;
 const MOST_HASHES = 200_000;
-/** How often the table may be doubled to avoid collisions. */
+/** How many times the table may be doubled to avoid collisions. */
 const DOUBLINGS = 2;
 
 interface Word {
@@ -28,7 +34,7 @@ interface Word {
   readonly at: number;
 }
 
-/** The words that can be looked up: well-formed ones, each with its first code. */
+/** The words that can be looked up: all well-formed words, each with the first of its codes. */
 export function firstCodes(entries: Iterable<readonly [word: string, code: number]>): Map<string, number> {
   const codes = new Map<string, number>();
   for (const [word, code] of entries) if (word.isWellFormed() && !codes.has(word)) codes.set(word, code);
@@ -36,9 +42,9 @@ export function firstCodes(entries: Iterable<readonly [word: string, code: numbe
 }
 
 /**
- * A closed hash table over UTF-8 bytes, at most a third full and usually without collisions. It is built once and read
- * for every cell. Bytes are compared four at a time, because a loop over single bytes costs a mispredicted branch per
- * word.
+ * A hash table with open addressing over UTF-8 bytes. It is at most a third full and usually without collisions,
+ * because it is built once and read for every cell. Bytes are compared four at a time: a loop over single bytes costs a
+ * mispredicted branch per word.
  */
 export class Dictionary {
   readonly #slots: Int32Array;
@@ -49,7 +55,7 @@ export class Dictionary {
   readonly #factor: number;
   readonly #words: DataView;
 
-  /** If a word occurs several times, its first code counts. */
+  /** If a word occurs several times, its first code is used. */
   constructor(entries: Iterable<readonly [word: string, code: number]>) {
     const codes = firstCodes(entries);
     let capacity = 16;
@@ -84,7 +90,8 @@ export class Dictionary {
   }
 
   /**
-   * The code of the word in bytes `start` to `end - 1`, or UNKNOWN_WORD. The view must extend WORD_SLACK bytes further.
+   * The code of the word in bytes `start` to `end - 1`, or UNKNOWN_WORD. The view must extend at least WORD_SLACK bytes
+   * beyond `end`.
    */
   find(bytes: DataView, start: number, end: number): number {
     const slots = this.#slots;
@@ -98,8 +105,9 @@ export class Dictionary {
   }
 
   /**
-   * Looks up cells `at`, `at + step`, … of `rows` rows whose `skip` is 0, and writes codes starting at `to`. Same
-   * results as `find` per cell, in a third of the time, because the lookup state stays in registers.
+   * Looks up cells `at`, `at + step`, … of all `rows` rows whose `skip` is 0, and writes their codes starting at index
+   * `to`. Gives the same results as one `find` per cell, in a third of the time, because the lookup state stays in
+   * registers.
    */
   findAll(
     bytes: DataView,
@@ -130,7 +138,7 @@ export class Dictionary {
     }
   }
 
-  /** Searches for long words, and for words that are not in the slot of their hash. */
+  /** Finds a long word, or a word that is not in the slot of its hash because of a collision. */
   #search(bytes: DataView, start: number, length: number, first: number, last: number, slot: number): number {
     const slots = this.#slots;
     for (; slots[slot * SLOT + 2] !== -1; slot = (slot + 1) & this.#mask) {

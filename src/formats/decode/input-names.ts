@@ -1,4 +1,4 @@
-// Maps declared input names to model names and back, and determines ignored columns.
+// Maps the column names of an input to model names and back, as declared, and determines ignored columns.
 import { SluiceError } from '../../core/errors.ts';
 import { type DeclaredColumns, withoutBlanks } from '../../core/input-declaration.ts';
 import type { ColumnReader } from '../../inference/encode/column-reader.ts';
@@ -9,7 +9,7 @@ export class InputNames {
   /** Model columns that the input lacks because they have a declared constant value. */
   readonly constants: DeclaredColumns['constants'];
   readonly #rename: Readonly<Record<string, string>>;
-  /** Input name → model or output name. */
+  /** Maps an input name to a model or output name. */
   readonly #meaning: ReadonlyMap<string, string>;
   readonly #ignored: ReadonlySet<string>;
   readonly #ignoresRest: boolean;
@@ -27,14 +27,17 @@ export class InputNames {
     return Object.hasOwn(this.#rename, name) ? this.#rename[name]! : name;
   }
 
-  /** The model or output name of an input name; null: ignored. `used`: names in use by the model and by passthrough. */
+  /**
+   * The model or output name of an input name; null: the column is ignored. `used`: names that the model or passthrough
+   * uses.
+   */
   meaning(name: string, used: ReadonlySet<string>): string | null {
     if (this.#ignored.has(name)) return null;
     const meant = this.#meaning.get(name) ?? name;
     return this.#ignoresRest && !used.has(meant) ? null : meant;
   }
 
-  /** Names that are ignored explicitly, not through `*`. */
+  /** Names that are declared as ignored individually, not through `*`. */
   get ignored(): readonly string[] {
     return [...this.#ignored];
   }
@@ -43,13 +46,16 @@ export class InputNames {
     return Object.hasOwn(this.constants, name);
   }
 
-  /** The model or output names of a header row, or of declared names in place of one; null: ignored. */
+  /**
+   * The model or output names of the cells of a header row, or of declared names that replace a header row. null: the
+   * column is ignored.
+   */
   ofHeader(cells: readonly string[], used: ReadonlySet<string>, trim: boolean): (string | null)[] {
     return cells.map((cell) => this.meaning(trim ? withoutBlanks(cell) : cell, used));
   }
 }
 
-/** The columns that the input must provide, without constants. */
+/** The columns that the input must provide: all except declared constants. */
 export const columnsOfInput = <C extends { readonly name: string }>(columns: readonly C[], names: InputNames): C[] =>
   columns.filter(({ name }) => !names.isConstant(name));
 

@@ -5,13 +5,16 @@ import { type CellTable, DECLINED, VALID } from './cells.ts';
 import { copyRun, type RecordSlice, reject, rejectFaulty } from './decoder.ts';
 import type { RowKernel } from './row-kernel.ts';
 
-/** Rows after which a stream gets a kernel: creating one takes as long as reading some ten thousand rows. */
+/**
+ * Number of rows after which a kernel is created for a stream. Creating a kernel takes as long as reading about ten
+ * thousand rows without it.
+ */
 export const ROW_KERNEL_AFTER = 2048;
 /** Maximum rows and bytes per call of the kernel. */
 export const KERNEL_ROWS = 512;
 const KERNEL_BYTES = 1024 * 1024;
 
-/** One past the last record that is read in the same call as record `from`. */
+/** One past the last record that the kernel reads in the same call as record `from`. */
 export function endOfRun({ spans }: RecordSlice, from: number, to: number): number {
   let end = Math.min(to, from + KERNEL_ROWS);
   while (end > from + 1 && spans[end * 2 - 1]! - spans[from * 2]! > KERNEL_BYTES) end = from + ((end - from) >> 1);
@@ -27,15 +30,18 @@ interface RunOfRecords {
   readonly first: number;
 }
 
-/** The result of a run. */
+/** The result of reading one run of records with the kernel. */
 interface KernelRun {
   readonly declined: number;
   readonly bytes: Uint8Array;
-  /** VALID for each record that the kernel read. Valid until the kernel runs again. */
+  /** VALID for each record that the kernel read. The array is valid until the kernel runs again. */
   readonly states: Uint8Array;
 }
 
-/** Reads the records; `fallback` reads those that the kernel declines. Returns null if nothing was read. */
+/**
+ * Reads records with the kernel; `fallback` reads the records that the kernel declines. Returns null if no record was
+ * read.
+ */
 export function readByKernel(
   kernel: RowKernel,
   readers: readonly ColumnReader[],
@@ -67,7 +73,8 @@ export function readByKernel(
   return { declined, bytes: run.bytes, states };
 }
 
-// Finishes a batch: errors become rejections in row order, and declined rows go to the reference decoder.
+// The code below finishes a batch: errors become rejections in row order, and the reference decoder reads declined
+// rows.
 
 /** A decoder for single records, whose result is authoritative. */
 interface ReferenceDecoder {
@@ -76,8 +83,8 @@ interface ReferenceDecoder {
 }
 
 /**
- * Rows 0 to `rows - 1` of the table are records of the block from `from` and rows of the batch from `first`. Returns
- * the number of declined rows.
+ * Finishes rows 0 to `rows - 1` of the table. They are the records of the block starting at `from`, and the rows of the
+ * batch starting at `first`. Returns the number of declined rows.
  */
 export function settle(
   table: CellTable,

@@ -8,22 +8,22 @@ export const PLUS = 43;
 const LARGEST_POWER = 22;
 /** A mantissa of this many digits is always below 2^53. */
 export const EXACT_DIGITS = 15;
-/** Texts of a sign, that many digits and a point. */
+/** Maximum length of a text with a sign, EXACT_DIGITS digits and a point. */
 const LONGEST_EXACT = EXACT_DIGITS + 2;
 /** A mantissa of up to this many digits is an exact sum of two doubles. */
 const WIDE_DIGITS = 19;
-/** Larger exponents all give zero or infinity. */
+/** Cap of the absolute exponent. Every larger exponent gives zero or infinity. */
 const EXPONENT_CAP = 100_000;
-/** Uncertainty of the correction, relative to the value: some 2^-46 of a unit in the last place. */
+/** Uncertainty of the correction, relative to the value: about 2^-46 of a unit in the last place. */
 const DOUBT = 2 ** -98;
-/** Splits a double into two halves of 26 bits. */
+/** Multiplier that splits a double into two halves of 26 bits. */
 const SPLITTER = 2 ** 27 + 1;
 
 /**
- * The number in `bytes[start..end)`: an optional sign, digits with at most one point, and an optional exponent. NaN for
- * any other text. Rounds to the nearest double, ties to even, as Number() does; overflows to ±Infinity. For up to 15
- * digits and a small power of ten, one division of exact doubles suffices (Clinger, "How to read floating point numbers
- * accurately", PLDI 1990).
+ * Parses the number in `bytes[start..end)`: an optional sign, digits with at most one point, and an optional exponent.
+ * Returns NaN for any other text. Rounds to the nearest double, ties to even, as Number() does. A number that is too
+ * large becomes ±Infinity. For up to 15 digits and a small power of ten, one division of exact doubles suffices
+ * (Clinger, "How to read floating point numbers accurately", PLDI 1990).
  */
 export function numberAt(bytes: Uint8Array, start: number, end: number): number {
   let p = start;
@@ -59,7 +59,7 @@ export function numberAt(bytes: Uint8Array, start: number, end: number): number 
   return negative ? -value : value;
 }
 
-/** Applies the exponent in `bytes[at..end)` to the mantissa before it. */
+/** Applies the exponent in `bytes[at..end)` to a mantissa with `fraction` decimals. */
 function scaled(bytes: Uint8Array, start: number, end: number, at: number, fraction: number, mantissa: number): number {
   const exponent = exponentAt(bytes, at, end);
   if (Number.isNaN(exponent)) return NaN;
@@ -69,7 +69,7 @@ function scaled(bytes: Uint8Array, start: number, end: number, at: number, fract
   return bytes[start] === MINUS ? -value : value;
 }
 
-/** The exponent in `bytes[at..end)`, or NaN if the bytes are not exactly an exponent. */
+/** Parses the exponent in `bytes[at..end)`. Returns NaN if the bytes are anything else. */
 function exponentAt(bytes: Uint8Array, at: number, end: number): number {
   if ((bytes[at]! | 32) !== 101) return NaN;
   let p = at + 1;
@@ -85,23 +85,23 @@ function exponentAt(bytes: Uint8Array, at: number, end: number): number {
   return negative ? -exponent : exponent;
 }
 
-/** The result of Number() for bytes already known to be a number. */
+/** Parses with Number(). The bytes must be a number. */
 function throughText(bytes: Uint8Array, start: number, end: number): number {
   return Number(Buffer.from(bytes.buffer, bytes.byteOffset + start, end - start).toString('latin1'));
 }
 
 /**
- * Parses a number of any length. Its first 19 significant digits become an exact sum of two doubles. One product or
- * quotient with a power of ten up to 10^22 is computed, and its error is added as a second term (Dekker, "A
- * floating-point technique for extending the available precision", 1971). If the remaining error, or the digits after
- * the first 19, could change the rounding, Number() decides.
+ * Parses a number of any length. Its first 19 significant digits become an exact sum of two doubles. The sum is
+ * multiplied or divided by a power of ten up to 10^22, and the rounding error of this operation is added as a second
+ * term (Dekker, "A floating-point technique for extending the available precision", 1971). If the remaining error, or
+ * the digits after the first 19, could change the rounding, Number() parses the text.
  */
 function longNumberAt(bytes: Uint8Array, start: number, end: number): number {
   let p = start;
   const negative = bytes[p] === MINUS;
   if (negative || bytes[p] === PLUS) p++;
   const first = p;
-  // The significant digits: 9, 6 and 4 of them as integers, and whether one of those that follow is not zero.
+  // The first 9, the next 6 and the next 4 significant digits as integers, and whether any later digit is not zero.
   let [a, b, c, rest] = [0, 0, 0, 0];
   let significant = 0;
   let point = -1;
@@ -135,8 +135,8 @@ function longNumberAt(bytes: Uint8Array, start: number, end: number): number {
 }
 
 /**
- * (`high` · 10^`digits` + `low`) · 10^`scale`, for integers `high` < 10^15 and `low` < 10^`digits`, and |`scale`| ≤ 22.
- * `more`: further digits follow. Returns NaN if the rounding is not certain.
+ * Computes (`high` · 10^`digits` + `low`) · 10^`scale`, for integers `high` < 10^15 and `low` < 10^`digits`, and
+ * |`scale`| ≤ 22. `more`: there are further non-zero digits. Returns NaN if the rounding is not certain.
  */
 function timesPower(high: number, low: number, digits: number, scale: number, more: boolean): number {
   const shift = POWERS[digits]!;
@@ -155,14 +155,14 @@ function timesPower(high: number, low: number, digits: number, scale: number, mo
     value = sum * power;
     correction = productError(sum, power, value) + beyond * power;
   }
-  // What the further digits add at most.
+  // Upper bound of the value of the further digits.
   const added = more ? (scale < 0 ? 1 / power : power) : 0;
   const doubt = value * DOUBT;
   const result = value + (correction - doubt);
   return result === value + (correction + added + doubt) ? result : NaN;
 }
 
-/** `a * b - product` exactly, where `product` is the rounded `a * b`. */
+/** Returns `a * b - product` exactly, where `product` is the rounded `a * b`. */
 function productError(a: number, b: number, product: number): number {
   const ta = SPLITTER * a;
   const ah = ta - (ta - a);

@@ -1,4 +1,4 @@
-// Emits the frame of a row kernel for any format: iterates over rows, stores cells, lists odd cells, and marks declined rows.
+// Emits the code that row kernels of all formats share: it iterates over rows, stores cells, lists odd cells, and marks declined rows.
 
 import { MISSING } from '../../core/batch.ts';
 import type { ColumnReader } from '../../inference/encode/column-reader.ts';
@@ -8,11 +8,14 @@ import type { Label } from '../../wasm/type-stack.ts';
 import { RowLocals } from './row-locals.ts';
 import { WORD_CODE, WORD_FLOAT, type Words } from './word-table.ts';
 
-/** State of a row that the kernel declines. Rows to skip have another non-zero state initially. */
+/**
+ * State that the kernel sets for a row that it declines. A row that the kernel must skip has another non-zero state
+ * before the kernel runs.
+ */
 const DECLINED_BY_KERNEL = 255;
 
 export interface RowField {
-  /** Addresses of the arrays for the start and end of the field. */
+  /** Addresses of the arrays that receive the start and end positions of the field. */
   readonly spans: number[];
   model?: FieldModel;
 }
@@ -24,19 +27,19 @@ export interface FieldModel {
   readonly reader: ColumnReader;
   /** Whether missing values are valid. Otherwise they decline their row. */
   readonly mayMiss: boolean;
-  /** Whether odd cells may be valid. Otherwise they decline their row. */
+  /** Whether an odd cell may be valid. If not, an odd cell declines its row. */
   readonly listsOdd: boolean;
   readonly words: Words | null;
-  /** Address of the numbers or codes of the rows, … */
+  /** Address of the column's numbers or codes. undefined: the column has an `encoding`. */
   readonly at?: number;
-  /** … or how to encode them as model inputs. */
+  /** How to encode the column directly as model inputs. undefined: its values are stored at `at`. */
   readonly encoding?: Encoding;
 }
 
 /**
- * An odd cell is a cell of a plain row whose meaning the kernel does not know, such as a word that is not in the table.
- * Numbers of its list entry: row, 2 · column + (1 in a quoted field), address of its first byte, and of the byte after
- * the last one.
+ * Number of integers in the list entry of an odd cell: its row, 2 · column + (1 in a quoted field), the address of its
+ * first byte, and the address after its last byte. An odd cell is a cell of a plain row whose meaning the kernel does
+ * not know, such as a word that is not in the table.
  */
 export const ODD_CELL = 4;
 const ODD_CELL_BYTES = ODD_CELL * 4;
@@ -45,7 +48,7 @@ const ODD_CELL_BYTES = ODD_CELL * 4;
 export interface RowPlaces {
   readonly records: number;
   readonly states: number;
-  /** The number of declined rows, then the number of odd cells. */
+  /** Two counters: the number of declined rows, followed by the number of odd cells. */
   readonly left: number;
   /** The list of odd cells. */
   readonly odd: number;
@@ -57,14 +60,14 @@ export interface RowPlaces {
 
 type Store = 'i32.store' | 'f32.store' | 'f64.store';
 
-/** Emits rows(count, shift). The address of a byte is its offset in the block plus `shift`. */
+/** Emits the function rows(count, shift) of a kernel. The address of a byte is its offset in the block plus `shift`. */
 export class RowFrame {
   readonly x: RowLocals;
   readonly #places: RowPlaces;
   /**
-   * The columns that can show that a row is not empty. If there are number columns, only they count, because a row
-   * without any number is rare enough to be declined; else the columns with codes. null: only texts, which the kernel
-   * does not examine.
+   * Which columns are examined to find out that a row is not empty. If there are number columns, only these are
+   * examined, because rows without any number are so rare that they can be declined. Otherwise the columns with words
+   * are examined. null: there are only texts, which the kernel does not examine.
    */
   readonly #valuedBy: 'numbers' | 'words' | null;
 
@@ -75,7 +78,10 @@ export class RowFrame {
     this.#valuedBy = kinds.includes('number') ? 'numbers' : kinds.length > 0 ? 'words' : null;
   }
 
-  /** Emits the function. `record` reads the record p..end - 1 and jumps to the label to decline it. */
+  /**
+   * Emits the function. `record` must emit the code for the record in bytes p to end - 1, which jumps to the label to
+   * decline the record.
+   */
   emit(record: (slow: Label) => void): WasmFunction {
     const { f, row, left, count, odd, oddBefore, matrixRows } = this.x;
     const { states, matrices } = this.#places;
@@ -107,7 +113,10 @@ export class RowFrame {
     return f.end();
   }
 
-  /** Sets `p` and `end` of the record. Declines a record that starts or ends inside a character. */
+  /**
+   * Sets `p` and `end` to the bounds of the record. Declines a record that starts or ends inside a multi-byte
+   * character.
+   */
   #beginRecord(slow: Label): void {
     const { f, p, end, shift, valued, odd, oddBefore } = this.x;
     const { records } = this.#places;
@@ -118,7 +127,7 @@ export class RowFrame {
     for (const at of [p, end]) f.get(at).memory('i32.load8_u').i32(0xc0).op('i32.and').i32(0x80).op('i32.eq').leaveIf(slow); // biome-ignore format: one line
   }
 
-  /** Stores `value` as the row's number. */
+  /** Stores `value` as the number of the current row. */
   storeNumber(model: FieldModel): void {
     const { f, value, valued } = this.x;
     this.#store(model, 'f64.store', () => f.get(value));
@@ -130,7 +139,7 @@ export class RowFrame {
     else this.#store(model, 'f64.store', () => this.x.f.f64(model.encoding?.missing ?? Number.NaN));
   }
 
-  /** Stores the code or float of the word at `slot`. */
+  /** Stores the code of the word in the table slot at `slot`, or its float encoding. */
   storeWord(model: FieldModel): void {
     const { f, slot, valued } = this.x;
     if (model.encoding) this.#store(model, 'f32.store', () => f.get(slot).memory('f32.load', WORD_FLOAT));
@@ -140,7 +149,7 @@ export class RowFrame {
     }
   }
 
-  /** Lists p..q-1 as an odd cell. */
+  /** Appends the bytes p to q - 1 to the list of odd cells. */
   storeOdd({ column, listsOdd, reader }: FieldModel, slow: Label): void {
     const { f, row, p, q, c, quoted, odd, valued } = this.x;
     if (!listsOdd) {
@@ -154,11 +163,12 @@ export class RowFrame {
       .set(c);
     for (const [i, number] of [row, c, p, q].entries()) f.get(odd, number).memory('i32.store', to + i * 4);
     f.bump(odd, ODD_CELL_BYTES);
-    // Without quotes and spaces, the kernel knows each word for a missing value, so the cell is a number or invalid.
+    // The kernel knows every text for a missing value without quotes and surrounding spaces. So this cell is a number,
+    // or it is invalid.
     if (reader.readsPlainNumbers && !reader.trims) f.get(quoted).op('i32.eqz').get(valued).op('i32.or').set(valued);
   }
 
-  /** Stores p..q-1 wherever the field's text is needed. */
+  /** Stores the positions p and q in all arrays that receive the span of the field. */
   storeSpans({ spans }: RowField): void {
     const { p, q } = this.x;
     for (const to of spans) {
@@ -167,7 +177,7 @@ export class RowFrame {
     }
   }
 
-  /** Stores the row's cell of a column; `cell` pushes its value. */
+  /** Stores a value in the current row of a column. `cell` emits code that pushes the value. */
   #store({ at, encoding }: FieldModel, op: Store, cell: () => void): void {
     const { f, matrixRows } = this.x;
     if (!encoding) {

@@ -13,20 +13,20 @@ import { placeMasks } from './row-locals.ts';
 import { mayMiss, type Words } from './word-table.ts';
 
 /**
- * Bytes that vector loads may read after the last record, and additional bytes per field for records with too few
- * fields.
+ * Number of bytes that vector loads may read after the last record. `FIELD_SLACK` is added for each field, because a
+ * record may have too few fields.
  */
 const SLACK = 32;
 const FIELD_SLACK = 20;
-/** With more fields, compiling the function takes longer than it saves. */
+/** Maximum number of fields. For more fields, compiling the function takes longer than the kernel saves. */
 const MAX_FIELDS = 400;
 
-/** The fields of the rows. */
+/** The fields of each row. */
 interface RowLayout {
   fields: number;
   /** Field index of each model column. */
   columns: readonly number[];
-  /** Field index of each passthrough column; -1: none. */
+  /** Field index of each passthrough column; -1: the rows lack the column. */
   passthrough: readonly number[];
 }
 
@@ -34,28 +34,28 @@ interface RowLayout {
 export interface RowSyntax {
   /** Name of the kernel in stack traces. */
   readonly name: string;
-  /** Maximum bytes between two fields. */
+  /** Maximum number of bytes between two fields. */
   readonly between: number;
-  /** Places further tables, before those of the columns. */
+  /** Writes further tables to the kernel's memory, before the word tables of the columns. */
   place?(arena: Arena): void;
-  /** Places the word table of a column. */
+  /** Writes the word table of a column to the kernel's memory. */
   words(arena: Arena, reader: ColumnReader, encoding: Encoding | null): Words | null;
   /**
-   * Reads an odd cell into row `row` of `out`, as the reference decoder does. Returns false if the row must be
-   * declined.
+   * Decodes an odd cell into row `row` of `out`, with the same result as the reference decoder. Returns false if the
+   * row must be declined.
    */
   readOdd(reader: ColumnReader, cell: OddCell, out: ColumnData, row: number): boolean;
-  /** Creates the function rows(count, shift); see RowFrame. */
+  /** Creates the function rows(count, shift); see `RowFrame`. */
   program(fields: readonly RowField[], places: RowPlaces): WasmFunction;
 }
 
-/** An odd cell: bytes `from` to `to - 1`, from `p` to `q - 1` of the program. */
+/** An odd cell: bytes `from` to `to - 1` of `bytes`. */
 export interface OddCell {
   bytes: Buffer;
   from: number;
   to: number;
   quoted: boolean;
-  /** Whether anything needs the text of an unseen category. */
+  /** Whether the text of an unseen category is needed later. */
   keepsText: boolean;
 }
 
@@ -65,7 +65,7 @@ interface RowKernelOptions {
   syntax: RowSyntax;
   /** Maximum rows of a run. */
   capacity: number;
-  /** Where to write numbers instead of into columns. */
+  /** Model inputs into which numbers are written instead of into columns; null: none. */
   direct: DirectEncoding | null;
 }
 
@@ -74,18 +74,21 @@ interface RowMemory {
   readonly arena: Arena;
   readonly places: RowPlaces;
   readonly fields: readonly RowField[];
-  /** Columns that are written without encoding. */
+  /** Columns whose values are stored without encoding. */
   readonly outputs: readonly { column: number; kind: ColumnData['kind']; at: number }[];
-  /** Model inputs that the kernel writes directly, with the address of their rows. */
+  /** Model inputs that the kernel encodes directly, with the address of their rows. */
   readonly inputs: readonly { input: EncodedInput; at: number }[];
-  /** Spans of cells that are read as texts: pairs of first byte and one past the last byte. */
+  /**
+   * Columns that are read as texts. `at`: address of the positions of their cells, as pairs of first byte and one past
+   * the last byte.
+   */
   readonly texts: readonly { column: number; at: number }[];
   readonly echoes: readonly { passthrough: number; at: number }[];
-  /** Address of the bytes of a run, after everything else. */
+  /** Address of the bytes of a run, which follow all tables. */
   readonly bytes: number;
 }
 
-/** Whether a cell can be valid that is neither a plain number nor a listed word. */
+/** Whether a column accepts cells that are neither plain numbers nor words of its table. */
 const takesOdd = (reader: ColumnReader): boolean =>
   reader.kind === 'number' ||
   (reader.kind === 'category' && reader.readUnseen(newColumns([reader.kind], 1)[0]!, 0) === null);
@@ -138,11 +141,11 @@ function layOut({ readers, layout, capacity, direct, syntax }: RowKernelOptions)
 }
 
 /**
- * Reads plain rows: the number of fields is right, and the syntax (row-program.ts, json-row-program.ts) adds further
- * conditions. Plain cells are numbers with up to 15 digits within the column's range, and words listed in the package.
- * The kernel lists all other cells of a plain row as odd cells, which the column readers read. It declines all other
- * rows and never decides that something is an error. It gives the same results as `numberAt` and `Dictionary`, but
- * faster: it reads 16 bytes at a time, and only results are written to memory.
+ * Reads plain rows. A plain row has the right number of fields and meets the conditions of its syntax (row-program.ts,
+ * json-row-program.ts). Plain cells are numbers with up to 15 digits within the range of the column, and words listed
+ * in the package. The kernel lists all other cells of a plain row as odd cells, which the column readers decode. It
+ * declines all other rows, and never reports an error. The results are the same as those of `numberAt` and
+ * `Dictionary`. The kernel is faster because it reads 16 bytes at a time and writes only results to memory.
  */
 export class RowKernel {
   readonly #at: RowMemory;
@@ -170,11 +173,11 @@ export class RowKernel {
     this.#cell = { bytes: this.#buffer, from: 0, to: 0, quoted: false, keepsText: true };
   }
 
-  /** Creates a kernel; null if it would not pay off or is not possible. */
+  /** Creates a kernel. Returns null if a kernel is not possible or would take longer to create than it saves. */
   static open(options: RowKernelOptions): RowKernel | null {
     const { layout, syntax } = options;
     if (layout.fields > MAX_FIELDS) return null;
-    // Two columns read the same field, which the kernel does not support.
+    // The kernel does not support two columns that read the same field.
     if (new Set(layout.columns).size < layout.columns.length) return null;
     const at = layOut(options);
     const slack = SLACK + FIELD_SLACK * layout.fields + syntax.between;
@@ -182,13 +185,13 @@ export class RowKernel {
     try {
       return new RowKernel(options, at, slack, loadModule(code, at.arena.build()));
     } catch (error) {
-      // Without enough memory, the byte decoder works without a kernel.
+      // If there is not enough memory, the byte decoder works without a kernel.
       if (error instanceof RangeError) return null;
       throw error;
     }
   }
 
-  /** Space for the bytes of a run. The caller fills it, then calls `run`. */
+  /** Returns space for the bytes of a run. The caller fills the space, then calls `run`. */
   room(bytes: number): Uint8Array {
     const end = this.#at.bytes + bytes + this.#slack;
     if (end > this.#all.length) {
@@ -199,19 +202,24 @@ export class RowKernel {
     return this.#all.subarray(this.#at.bytes, this.#at.bytes + bytes);
   }
 
-  /** Spans of the records (first byte, one past the last) as offsets in the block. The caller writes them. */
+  /**
+   * Returns space for the spans of the records: first byte and one past the last byte, as offsets in the block. The
+   * caller fills the space.
+   */
   records(rows: number): Int32Array {
     return new Int32Array(this.#memory.buffer, this.#at.places.records, rows * 2);
   }
 
-  /** One state per row. The caller sets all: VALID for rows to read, anything else for rows to skip. */
+  /**
+   * Returns space for one state per row. The caller sets VALID for rows to read, and any other value for rows to skip.
+   */
   states(rows: number): Uint8Array {
     return this.#all.subarray(this.#at.places.states, this.#at.places.states + rows);
   }
 
   /**
-   * Reads the rows into the batch, starting at row `first`. Returns the number of declined rows. `base`: block offset
-   * of the first byte in the space.
+   * Decodes the rows into the batch, starting at row `first`. Returns the number of declined rows. `base`: block offset
+   * of the first byte in the space that `room` returned.
    */
   run(rows: number, base: number, batch: ColumnBatch, first: number): number {
     this.#run(rows, this.#at.bytes - base);
@@ -229,7 +237,7 @@ export class RowKernel {
     return declined! + this.#readOddCells(odd!, this.states(rows), batch, first);
   }
 
-  /** Reads the odd cells, and declines rows in which one of them is invalid. Returns the number of these rows. */
+  /** Decodes the odd cells, and declines each row that has an invalid odd cell. Returns the number of these rows. */
   #readOddCells(count: number, states: Uint8Array, batch: ColumnBatch, first: number): number {
     const { readers, syntax, direct } = this.#options;
     const cells = new Int32Array(this.#memory.buffer, this.#at.places.odd, count * ODD_CELL);
@@ -245,13 +253,13 @@ export class RowKernel {
       cell.from = cells[at + 2]!;
       cell.to = cells[at + 3]!;
       const encoding = direct?.columns[column];
-      // The cells of a column that is encoded at once are in no answer.
+      // A column that is encoded directly never appears in the output.
       cell.keepsText = !encoding;
       const out = batch.columns[column]!;
       if (!syntax.readOdd(readers[column]!, cell, out, row)) {
         states[r] = DECLINED;
         declined++;
-        // The decoder that reads the row next notes its unseen cells again.
+        // The decoder that reads this row next records its unseen categories again.
         for (const { unseenRows } of batch.columns) if (unseenRows.at(-1) === row) unseenRows.pop();
         continue;
       }
@@ -265,7 +273,7 @@ export class RowKernel {
     return declined;
   }
 
-  /** For the valid rows, copies texts of passthrough columns, and passes the model's texts to `take`. */
+  /** Copies the texts of passthrough columns in the valid rows, and passes the texts of model columns to `take`. */
   texts(
     rows: number,
     batch: ColumnBatch,

@@ -1,32 +1,39 @@
-// Shared state for emitting a row kernel: the function, its locals, and masks for vectors.
+// Shared state for emitting a row kernel: the function, its locals, and bit masks for vectors.
 
 import type { Arena } from '../../wasm/arena.ts';
 import { type Local, WasmFunction } from '../../wasm/function.ts';
 
-/** Bytes of a vector. A number or word is read as one vector if it fits. */
+/** Size of a vector, bytes. A number or word is read as one vector if it fits. */
 export const VECTOR = 16;
 
-/** Places masks whose first 0 to 16 bytes are all ones; returns their address. */
+/**
+ * Writes 17 masks to the kernel's memory and returns their address. All bits of the first n bytes of mask n are set.
+ */
 export const placeMasks = (arena: Arena): number =>
   arena.take((VECTOR + 1) * 16, (memory, at) => {
     for (let n = 0; n <= VECTOR; n++) new Uint8Array(memory, at + n * 16, n).fill(0xff);
   });
 
-/** The function rows(count, shift). The address of a byte is its offset in the block plus `shift`. */
+/**
+ * The function rows(count, shift) that is being emitted. The address of a byte is its offset in the block plus `shift`.
+ */
 export class RowLocals {
   readonly f = new WasmFunction('rows', { count: 'i32', shift: 'i32' });
   readonly count = this.f.params.count;
   readonly shift = this.f.params.shift;
   readonly row = this.f.local('i32', 'row');
-  /** First byte of the current field, one past its last byte, and one past the last byte of the record. */
+  /**
+   * Address of the first byte of the current field. `q`: one past its last byte. `end`: one past the last byte of the
+   * record.
+   */
   readonly p = this.f.local('i32', 'p');
   readonly q = this.f.local('i32', 'q');
   readonly end = this.f.local('i32', 'end');
   /** 1 in a quoted field. */
   readonly quoted = this.f.local('i32', 'quoted');
-  /** 1 once the row has a relevant value. A row without one is declined. */
+  /** 1 once an examined column of the row has a value. A row that ends with 0 is declined. */
   readonly valued = this.f.local('i32', 'valued');
-  // The following locals are valid only within one step.
+  // The following locals are scratch variables of a single emitting function.
   readonly c = this.f.local('i32', 'c');
   readonly length = this.f.local('i32', 'length');
   readonly slot = this.f.local('i32', 'slot');
@@ -34,14 +41,14 @@ export class RowLocals {
   readonly negative = this.f.local('i32', 'negative');
   /** Number of declined rows. */
   readonly left = this.f.local('i32', 'left');
-  /** Bytes of the list of odd cells that are used: so far, and before the current row. */
+  /** Used bytes of the list of odd cells. `oddBefore`: used bytes before the current row. */
   readonly odd = this.f.local('i32', 'odd');
   readonly oddBefore = this.f.local('i32', 'oddBefore');
-  /** First vector of the current field. */
+  /** The first 16 bytes of the current field. */
   readonly head = this.f.local('v128', 'head');
   readonly digits = this.f.local('v128', 'digits');
   readonly value = this.f.local('f64', 'value');
-  /** Address of the row in each matrix. */
+  /** Address of the current row in each matrix. */
   readonly matrixRows: readonly Local[];
   readonly #masks: number;
 
@@ -50,7 +57,7 @@ export class RowLocals {
     this.#masks = masks;
   }
 
-  /** Pushes the mask whose number is on the stack. */
+  /** Replaces the mask number on the stack by the mask. */
   mask(): WasmFunction {
     return this.f.i32(4).op('i32.shl').memory('v128.load', this.#masks);
   }

@@ -1,4 +1,4 @@
-// Places the words of a column in a row kernel's memory as a closed hash table, and emits the lookup.
+// Writes the words of a column to a row kernel's memory as a hash table with open addressing, and emits the lookup.
 
 import { type ColumnData, MISSING, UNSEEN } from '../../core/batch.ts';
 import type { ColumnReader } from '../../inference/encode/column-reader.ts';
@@ -8,7 +8,7 @@ import type { Label } from '../../wasm/type-stack.ts';
 import { firstCodes } from './dictionary.ts';
 import { type RowLocals, VECTOR } from './row-locals.ts';
 
-/** A closed hash table of words. */
+/** The hash table of a column's words. `at`: its address. */
 export interface Words {
   readonly at: number;
   /** Binary logarithm of the number of slots that a hash can select. */
@@ -19,13 +19,13 @@ export interface Words {
 }
 
 /**
- * The words of a column and their codes: words for missing values, if allowed, and words with a code. A number column
- * always has its words for missing values, because they can look like numbers.
+ * The words of a column with their codes: the texts for missing values, if the column accepts them, and the categories.
+ * A number column always has its texts for missing values, because they can look like numbers.
  */
 function wordsOf(reader: ColumnReader): [word: string, code: number][] {
   const missing = [...reader.missingTexts].map((word): [string, number] => [word, MISSING]);
   if (reader.kind === 'number') return missing;
-  // If the column does not accept missing values, their texts are left out of the table, even if they have a code.
+  // If the column does not accept missing values, the table omits their texts, even those that have a code.
   const known = [...reader.codes].filter(([word]) => !reader.missingTexts.has(word));
   return mayMiss(reader) ? [...missing, ...known] : known;
 }
@@ -45,17 +45,21 @@ export function mayMiss(reader: ColumnReader): boolean {
 const placeCodes = (arena: Arena, codes: ReadonlyMap<string, number>, encoding: Encoding | null): Words | null =>
   codes.size === 0 ? null : placeTable(arena, codes, (code) => encoding?.values?.[code - UNSEEN] ?? 0);
 
-/** Places the words of a column of delimited text, except words that begin with a quote: such a cell is quoted. */
+/**
+ * Writes the word table of a column of delimited text. It omits words that begin with a quote, because such a cell
+ * would be a quoted field.
+ */
 export const placeWords = (arena: Arena, reader: ColumnReader, encoding: Encoding | null): Words | null =>
   placeCodes(arena, firstCodes(wordsOf(reader).filter(([word]) => !word.startsWith('"'))), encoding);
 
-/** JSON integers with the same text in JavaScript. */
+/** Matches JSON integers that have the same text in JavaScript. */
 const SHORT_WHOLE = /^(?:0|-?[1-9]\d{0,14})$/;
 
 /**
- * Places the JSON tokens that are words of a column. Strings are stored without their closing quote; a string that
- * contains a quote is excluded, because it would seem to end there. If there are few words, strings are also stored
- * with all non-ASCII characters escaped. Further tokens are null, true, false and, if `numbers`, numbers.
+ * Writes the table of the JSON tokens of a column's words. Strings are stored without their closing quote. A string
+ * that contains a quote is omitted, because it would seem to end at that quote. If there are few words, strings are
+ * also stored with all non-ASCII characters escaped. The table also has the tokens null, true and false and, if
+ * `numbers`, numbers.
  */
 export function placeTokens(
   arena: Arena,
@@ -82,11 +86,11 @@ export function placeTokens(
   return placeCodes(arena, tokens, encoding);
 }
 
-/** Places null, true and false, the passthrough values that are neither strings nor numbers. */
+/** Writes the table of null, true and false: the passthrough values that are neither strings nor numbers. */
 export const placeJsonWords = (arena: Arena): Words =>
   placeTable(arena, new Map(['null', 'true', 'false'].map((word) => [word, 0])), () => 0);
 
-/** Places the quoted keys of JSON objects, without their quotes; the code of a key is its index. */
+/** Writes the table of JSON keys. `keys` include their quotes, the table omits them. The code of a key is its index. */
 export const placeJsonKeys = (arena: Arena, keys: readonly Buffer[]): Words =>
   placeTable(arena, new Map(keys.map((key, i) => [key.toString().slice(1, -1), i])), () => 0);
 
@@ -94,8 +98,8 @@ const inAscii = (token: string): string =>
   token.replace(/[^\x00-\x7f]/g, (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`);
 
 /**
- * Layout of a slot: the word's first 16 bytes, its length (-1: empty slot), its code, the address of its full text, and
- * its float32 encoding.
+ * Layout of a slot: the first 16 bytes of the word, its length (-1: empty slot), its code, the address of its full
+ * text, and its float32 encoding.
  */
 const SLOT_BYTES = 32;
 const WORD_LENGTH = VECTOR;
@@ -105,19 +109,19 @@ export const WORD_FLOAT = VECTOR + 12;
 /** Limits of the search for a hash function with few collisions: functions tried, and total hashes computed. */
 const MOST_TRIES = 16;
 const MOST_HASHES = 16_000;
-/** Dictionaries of up to this many words get eight slots per word, larger ones two. */
+/** Tables of up to this many words have at least eight slots per word, larger tables at least two. */
 const FEW_WORDS = 1_000;
 /** Odd multipliers with well-distributed bits. */
 const MIX = 0x9e3779b97f4a7c15n;
 const MIX_TAIL = 0xc2b2ae3d27d4eb4fn;
 
-/** Whether words may extend beyond their first vector. */
+/** Whether words may be longer than their first vector. */
 export const isLong = (longest: number): boolean => longest >= VECTOR;
 
 /** The bytes of all words, concatenated. */
 interface Texts {
   readonly bytes: Buffer;
-  /** Start of each word, followed by the end of the last one. */
+  /** Start of each word, followed by the end of the last word. */
   readonly starts: Int32Array;
 }
 
@@ -128,7 +132,7 @@ function textsOf(words: readonly string[]): Texts {
   return { bytes, starts };
 }
 
-/** The hash input of each word: its first bytes and, for long words, its last bytes. */
+/** The hash input of each word: its first bytes and, if the word is long, also its last bytes. */
 function mixedOf({ bytes, starts }: Texts, longest: number): BigUint64Array {
   const part = Buffer.alloc(VECTOR);
   const mixed = new BigUint64Array(starts.length - 1);
@@ -170,11 +174,11 @@ function placeTable(arena: Arena, codes: ReadonlyMap<string, number>, becomes: (
   let bits = 4;
   while (1 << bits < codes.size * (codes.size > FEW_WORDS ? 2 : 8)) bits++;
   const [factor, slotOf] = slotsOf(mixedOf(all, longest), bits);
-  // A vector may be read after the last word.
+  // The lookup may read up to a vector beyond the last word.
   const texts = isLong(longest)
     ? arena.take(bytes.length + VECTOR, (memory, to) => new Uint8Array(memory, to).set(bytes))
     : 0;
-  // Linear probing ends at an empty slot, at the latest after all words.
+  // Linear probing ends at an empty slot. The table does not wrap around, so it has additional slots for all words.
   const slots = (1 << bits) + codes.size + 1;
   const at = arena.take(slots * SLOT_BYTES, (memory, to) => {
     const table = Buffer.from(memory, to, slots * SLOT_BYTES);
@@ -195,14 +199,14 @@ function placeTable(arena: Arena, codes: ReadonlyMap<string, number>, becomes: (
 }
 
 /**
- * Emits code that sets `slot` to the address of the slot of the word p..q-1. If all words are short, `head` must
- * contain the word's first vector.
+ * Emits code that sets `slot` to the address of the slot of the word in bytes p to q - 1. If all words are short,
+ * `head` must contain the first vector of the word.
  */
 export function findWord(x: RowLocals, words: Words, unknown: Label): void {
   const { f, p, q, length, c, head, digits, slot, at } = x;
   const long = isLong(words.longest);
   f.get(q, p).op('i32.sub').tee(length).i32(words.longest).op('i32.gt_u').leaveIf(unknown);
-  // Masks off the bytes after the word.
+  // Clears the bytes after the word.
   if (long) f.get(p).memory('v128.load').i32(VECTOR).get(length, length).i32(VECTOR).op('i32.gt_u', 'select').tee(c);
   else f.get(head, length);
   x.mask().op('v128.and').tee(head).lane('i64x2', 0);

@@ -1,4 +1,4 @@
-// Rejects typed columns that do not fit the model, once per stream and before a row is scored.
+// Rejects typed columns that do not fit the model, once per stream and before the first row is scored.
 import type { ColumnKind } from '../../core/batch.ts';
 import type { TypedTable, ValueKind } from '../../core/block.ts';
 import { type ErrorDetail, SluiceError } from '../../core/errors.ts';
@@ -8,7 +8,7 @@ import type { Manifest } from '../../model/package/manifest.ts';
 import { columnsOfInput, InputNames } from '../decode/input-names.ts';
 import { missingPassthrough, namedAtTerminal, refuseFaults } from './header.ts';
 
-/** A column of typed input: its input name and the kind of its values. */
+/** A column of typed input: its name in the input and the kind of its values. */
 export interface TypedColumn {
   name: string;
   kind: ValueKind;
@@ -44,18 +44,18 @@ function takes(reader: ColumnReader, kind: ValueKind): boolean {
   }
 }
 
-/** Describes how to fix a column, given its input name and the kind that the model takes. */
+/** Describes how to correct a column, given its input name and the kind of values that the model needs. */
 export type Remedy = (name: string, wanted: ColumnKind) => string;
 
-/** For data frames: fix where the original file is read. */
+/** For data frames: correct the type where the original file is read. */
 const READ_AS_TEXT: Remedy = (name, wanted) =>
   wanted === 'number'
     ? 'send it as numbers'
     : `read it as text: schema_overrides={'${name}': pl.String} in polars, dtype={'${name}': str} in pandas`;
 
 /**
- * Model columns whose input type does not fit. A number that is read as a category may have lost digits: 0230 read as a
- * number is 230, and the wrong category's score looks just as plausible.
+ * Model columns whose input type does not fit. Codes must not arrive as numbers, because leading zeros are lost: 0230
+ * becomes 230, which may be another category with an equally plausible score.
  */
 function mistypedColumns(
   columns: readonly TypedColumn[],
@@ -86,8 +86,8 @@ export function refuseMistyped(
 }
 
 /**
- * Rejects missing passthrough columns. A table has the same columns in every row, so a missing one is misspelled, as in
- * a header row.
+ * Rejects missing passthrough columns. All rows of a table have the same columns, so a missing column is misspelled, as
+ * in a header row.
  */
 function refuseAbsent(passthrough: readonly string[], isThere: (name: string) => boolean): void {
   const details = passthrough.flatMap((name, i): ErrorDetail[] => {
@@ -98,9 +98,10 @@ function refuseAbsent(passthrough: readonly string[], isThere: (name: string) =>
 }
 
 /**
- * Fits a table to the model before its first row is read: rejects columns of other types, and informs the table which
- * columns the model reads. A decimal in a number column that is also passed through stays a string, to keep its digits.
- * Returns the model columns of such decimals. @throws SluiceError bad_type | header_mismatch (missing passthrough column)
+ * Prepares a table for the model before its first row is read. Rejects columns with an unsuitable type, and informs the
+ * table which columns the model reads. A decimal column that the model reads as numbers and that is also passed through
+ * stays a string, to keep its digits. Returns the model columns with such decimals.
+ * @throws SluiceError bad_type | header_mismatch (missing passthrough column)
  */
 export function fitTable(
   table: TypedTable,
@@ -124,9 +125,9 @@ export function fitTable(
 }
 
 /**
- * Rejects a table whose columns differ from the model, because every row would be rejected.
+ * Rejects a table whose columns differ from those of the model, because every row would be rejected.
  * @throws SluiceError outcome_present | header_mismatch, which lists every missing column and the position of every
- * other column
+ * unknown column
  */
 export function refuseOtherColumns(
   { names }: TypedTable,
@@ -149,7 +150,7 @@ export function refuseOtherColumns(
   refuseFaults('header_mismatch', [...missing, ...other]);
 }
 
-/** The table's columns outside the model, by output name; the meaning of `passthrough: *`. */
+/** The output names of the table's columns outside the model: the columns that `passthrough: *` selects. */
 export function columnsBeside(
   columns: readonly string[],
   { columns: model, outcome }: Manifest,

@@ -1,4 +1,4 @@
-// Decodes delimited records with csv-parse: the reference implementation for tests of the fast decoder.
+// Decodes delimited records with csv-parse. This is the reference implementation.
 import { isUtf8 } from 'node:buffer';
 import { createRequire } from 'node:module';
 import type * as CsvParse from 'csv-parse/sync';
@@ -7,25 +7,25 @@ import { RECORD_OK } from '../../core/block.ts';
 import type { ColumnReader } from '../../inference/encode/column-reader.ts';
 import { beginBatch, type Decoder, notTextMessage, type RecordSlice, reject, rejectFaulty } from '../decode/decoder.ts';
 
-// csv-parse is loaded for the first record. Most streams need it for none, and its ten modules take a twelfth of a
-// worker's startup time.
+// csv-parse is loaded when a record first needs it. Most streams never need it, and loading its ten modules would take
+// a twelfth of a worker's startup time.
 
 let loaded: typeof CsvParse | null = null;
 
-/** `parse` of csv-parse/sync. @throws CsvError */
+/** Parses records with csv-parse/sync. @throws CsvError */
 export function parseCsv(bytes: string | Buffer, options: CsvParse.Options): string[][] {
   loaded ??= createRequire(import.meta.url)('csv-parse/sync') as typeof CsvParse;
   return loaded.parse(bytes, options) as unknown as string[][];
 }
 
-// Reads a small CSV file, such as those of a package, as a whole.
+// Functions that parse a whole small CSV file, such as a file of a package.
 
 interface Table {
   header: string[];
   rows: string[][];
 }
 
-/** Parses comma-separated text with a header row. @throws Error of csv-parse */
+/** Parses comma-separated text with a header row. @throws CsvError */
 export function readTable(text: string | Buffer): Table {
   const [header = [], ...rows] = parseCsv(text, {
     bom: true,
@@ -66,7 +66,7 @@ export class CsvParseDecoder implements Decoder {
     beginBatch(batch, to - from);
     const bytes = Buffer.from(block.slab);
     const { spans, faults } = block;
-    // Runs of valid records are parsed together; an invalid record in between would affect its neighbours.
+    // Adjacent valid records are parsed together. An invalid record between them would affect its neighbours.
     for (let i = from; i < to; ) {
       if (rejectFaulty(batch, i - from, faults[i]!)) {
         i++;

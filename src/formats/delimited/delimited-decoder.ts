@@ -1,4 +1,5 @@
-// Decodes delimited records from bytes, without a string per cell. The reference decoder reads what it declines.
+// Decodes delimited records from bytes, without creating a string per cell.
+// The reference decoder reads the records that this decoder declines.
 import { QUOTE } from '../../core/ascii.ts';
 import type { ColumnBatch } from '../../core/batch.ts';
 import type { ColumnReader } from '../../inference/encode/column-reader.ts';
@@ -11,21 +12,24 @@ import { CsvParseDecoder, columnCountMessage, type DelimitedLayout } from './csv
 import { delimitedRows } from './row-program.ts';
 
 const LOW_BITS = 0x7f7f7f7f;
-/** Declining one row takes longer than handling quotes in this many rows. */
+/**
+ * The kernel should read quotes if more than one in this many rows is declined: declining a row takes as long as
+ * handling quotes in this many rows.
+ */
 const QUOTING_SHARE = 32;
 
 /**
- * Gives the same cells and errors as CsvParseDecoder. Records are first split into cells, then read column by column in
- * package order, so that the first error of a row is in the first such column. The row kernel reads plain rows in one
- * pass; this code reads only those it declines.
+ * Gives the same cells and errors as `CsvParseDecoder`. Records are first split into cells. Cells are then decoded
+ * column by column in package order, so that the first error of a row is the error of the first such column. The row
+ * kernel reads plain rows in one pass; this code reads only the rows that the kernel declines.
  */
 export class DelimitedDecoder implements Decoder {
-  /** Number of declined records so far, which the reference decoder read. */
+  /** Number of records so far that this decoder declined and the reference decoder read. */
   declined = 0;
   readonly #reference: CsvParseDecoder;
   readonly #readers: readonly ColumnReader[];
   #kernel: RowKernel | null = null;
-  /** Rows left until the kernel is created; negative: its creation was already attempted. */
+  /** Number of rows until the kernel is created; negative: its creation was already attempted. */
   #kernelIn: number;
   readonly #direct: DirectEncoding | null;
   #quoting: boolean;
@@ -33,7 +37,7 @@ export class DelimitedDecoder implements Decoder {
   /** Created for the first row that the kernel declines. */
   #columns: readonly CellColumn[] | null = null;
   readonly #delimiter: number;
-  /** The delimiter, repeated in each byte of a word. */
+  /** The delimiter, repeated in each byte of a 32-bit integer. */
   readonly #delimiters: number;
   readonly #table: CellTable;
   readonly #run = new RecordBytes();
@@ -43,8 +47,8 @@ export class DelimitedDecoder implements Decoder {
   readonly #fields = new Int32Array(TABLE_ROWS);
 
   /**
-   * `kernelAfter`: number of rows before the kernel is created. `direct`: where the kernel may write numbers instead of
-   * into columns. `quoting`: whether the kernel reads quoted fields.
+   * `kernelAfter`: number of rows before the kernel is created. `direct`: model inputs into which the kernel may write
+   * numbers instead of into columns. `quoting`: whether the kernel reads quoted fields.
    */
   constructor(
     readers: readonly ColumnReader[],
@@ -65,7 +69,8 @@ export class DelimitedDecoder implements Decoder {
   }
 
   /**
-   * Whether this decoder supports the stream: the delimiter must be one ASCII character, but no quote or line break.
+   * Whether this decoder supports the stream: the delimiter must be one ASCII character other than a quote or a line
+   * break.
    */
   static serves({ delimiter }: DelimitedLayout): boolean {
     return /^[\x01-\x7f]$/.test(delimiter) && !/["\r\n]/.test(delimiter);
@@ -93,14 +98,18 @@ export class DelimitedDecoder implements Decoder {
     });
   }
 
-  /** Fast path: the kernel reads plain rows, and the rest fall back to cells. Returns false if nothing was read. */
+  /**
+   * Fast path: the kernel reads plain rows, and the cell decoder reads the rows that the kernel declines. Returns false
+   * if no row was read.
+   */
   #fastPath(block: RecordSlice, from: number, to: number, first: number, batch: ColumnBatch): boolean {
     if (!this.#kernel) return false;
     const run = readByKernel(this.#kernel, this.#readers, { block, from, to, batch, first }, (start, end, row) =>
       this.#fallback(block, start, end, row, batch),
     );
     if (run && run.declined * QUOTING_SHARE > to - from && !this.#quoting && run.bytes.includes(QUOTE)) {
-      // Handling quotes costs some time, so it is enabled from the next rows on only if quotes are not rare.
+      // Reading quotes makes the kernel slower, so this is enabled only if quotes are not rare, and from the next rows
+      // on.
       this.#quoting = true;
       this.#openKernel();
     }
@@ -137,7 +146,7 @@ export class DelimitedDecoder implements Decoder {
   #split(run: RecordBytes, start: number, end: number, row: number): number {
     const { bytes, view } = run;
     if (this.#quoteAt < start) {
-      // Bytes after the run belong to an earlier, longer run. Searching them would make every run as slow as the
+      // Bytes after the run remain from an earlier, longer run. Searching them too would make every run as slow as the
       // longest.
       const at = run.used.indexOf(QUOTE, start);
       this.#quoteAt = at < 0 ? bytes.length : at;
@@ -172,8 +181,8 @@ export class DelimitedDecoder implements Decoder {
   }
 
   /**
-   * Splits any record. The byte after the record temporarily becomes a delimiter, so that the last field ends like the
-   * others.
+   * Splits any record. Temporarily replaces the byte after the record by a delimiter, so that the last field needs no
+   * special case.
    */
   #general(bytes: Uint8Array, start: number, end: number, row: number): number {
     const { starts, ends, width } = this.#table;
@@ -190,7 +199,7 @@ export class DelimitedDecoder implements Decoder {
         while (p < end && bytes[p] !== QUOTE) p++;
         e = p;
         while (p + 1 < end && bytes[p + 1] === QUOTE) {
-          // After a doubled quote, the field is rewritten in place with one quote instead of two.
+          // The field is rewritten in place, with one quote for each pair of quotes.
           bytes[e++] = QUOTE;
           for (p += 2; p < end && bytes[p] !== QUOTE; p++) bytes[e++] = bytes[p]!;
         }
@@ -213,7 +222,7 @@ export class DelimitedDecoder implements Decoder {
     return VALID;
   }
 
-  /** Copies the texts of the passthrough columns that the record has. */
+  /** Copies the texts of the passthrough columns that the input has. */
   #echo(rows: number, first: number, batch: ColumnBatch): void {
     const table = this.#table;
     for (let p = 0; p < batch.passthrough.length; p++) {

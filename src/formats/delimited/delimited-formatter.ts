@@ -18,7 +18,9 @@ import {
   textOfToken,
 } from '../write/prediction-fields.ts';
 
-/** Spreadsheet programs run a cell that begins with these characters as a formula, unless it is a plain number. */
+/**
+ * Spreadsheet programs interpret a cell that begins with these characters as a formula, unless it is a plain number.
+ */
 const FORMULA = /^[=+\-@\t\r]/;
 const PLAIN_NUMBER = /^[+-]?\d+(\.\d+)?([eE][+-]?\d+)?$/;
 
@@ -29,12 +31,12 @@ export function quoteField(text: string, delimiter: string): string {
   return text.includes(delimiter) || /["\r\n]/.test(text) ? inQuotes(text) : text;
 }
 
-/** Like `quoteField` for untrusted text: a leading apostrophe neutralizes formulas. */
+/** Like `quoteField`, for untrusted text: an apostrophe in front of the text prevents its evaluation as a formula. */
 export function neutralField(text: string, delimiter: string): string {
   return quoteField(FORMULA.test(text) && !PLAIN_NUMBER.test(text) ? `'${text}` : text, delimiter);
 }
 
-/** Recovers the argument of `neutralField` from its result without quotes. */
+/** Reverses `neutralField`, given its result without quotes. */
 export function plainField(field: string): string {
   const text = field.startsWith("'") ? field.slice(1) : field;
   return FORMULA.test(text) && !PLAIN_NUMBER.test(text) ? text : field;
@@ -47,21 +49,21 @@ export class DelimitedFormatter implements Formatter {
   readonly #columns: readonly ColumnSpec[];
   /** Column names as fields. */
   readonly #names: readonly string[];
-  /** `true` and `false` with surrounding delimiters; classes and decisions as fields. */
+  /** `true` and `false` with delimiters around them. `#classes`, `#decisions`: their texts as fields. */
   readonly #true: Fragment;
   readonly #false: Fragment;
   readonly #classes: readonly Fragment[];
   readonly #decisions: ReadonlyMap<string, Fragment>;
-  /** Text after the prediction of a row without interpretation. */
+  /** The text that follows the prediction in a row without interpretation. */
   readonly #end: Fragment;
-  /** Empty fields between `row` and the error columns of a rejected row. */
+  /** The empty fields between `row` and the error columns in a rejected row. */
   readonly #gap: string;
 
   readonly #plainAnswers: PlainAnswers | null;
-  /** Formats untrusted text as a field. */
+  /** Formats an untrusted text as a field. */
   readonly #field: (text: string, delimiter: string) => string;
 
-  /** `kernelAfter`: number of rows before the kernel is used. */
+  /** `kernelAfter`: number of rows after which the kernel is used. */
   constructor(
     spec: OutputSpec,
     interpreter: Interpreter,
@@ -199,7 +201,7 @@ export class DelimitedFormatter implements Formatter {
     out.byte(10);
   }
 
-  /** Writes the pairs of the row by rank; fields without a pair stay empty. */
+  /** Writes the interactions of the row by rank. Fields without an interaction stay empty. */
   #interactions(out: ByteWriter, x: BatchInterpretation | null, at: number, r: number, scores: Scores): void {
     const ranks = pairsTold(this.#spec.interpretation?.interactions, this.#columns.length);
     const pairs = at >= 0 ? (x?.pairs ?? null) : null;
@@ -217,7 +219,7 @@ export class DelimitedFormatter implements Formatter {
   }
 }
 
-/** A passthrough value as plain text; null: the row has none, or it could not be read. */
+/** A passthrough value as plain text; null: the row has no value, or the value could not be read. */
 export function passthroughText(batch: ColumnBatch, column: number, row: number, isJson: boolean): string | null {
   const token = batch.passthrough[column]?.[row] ?? null;
   return isJson ? textOfToken(token) : token;

@@ -11,27 +11,28 @@ import { notTextMessage } from '../decode/decoder.ts';
 import { columnsOfInput, InputNames } from '../decode/input-names.ts';
 import { type DelimitedLayout, parseCsv } from './csv-parse-decoder.ts';
 
-/** Maximum errors in the message, and in the list of a response. */
+/** Maximum number of errors in the message. `MOST_LISTED`: maximum number in the list of a response. */
 const MOST_TOLD = 20;
 const MOST_LISTED = 100;
-/** Maximum cells that missing columns are compared with, to limit the time. */
+/** Maximum number of header cells that are compared with missing columns, which limits the time. */
 const MOST_COMPARED = 200;
 
 interface HeaderNames {
-  /** Names of the cells in file order; null: ignored. */
+  /** The names of the header cells in file order; null: the column is ignored. */
   names: readonly (string | null)[];
-  /** Model columns that must be present, … */
+  /** Model columns that must be present. */
   wanted: readonly string[];
-  /** … and columns that must not, because they are declared as constants. */
+  /** Model columns that must be absent, because they are declared as constants. */
   constants: readonly string[];
   outcome: string | null;
-  /** Additional requested columns, in their requested order. */
+  /** Requested passthrough columns, in their requested order. */
   passthrough: readonly string[];
 }
 
 /**
- * All errors of a header row, one entry each. Never includes a cell that is neither a model column nor similar to one. A
- * terminal also shows such names if the row has most of the model's columns: otherwise they may be values.
+ * Returns all errors of a header row. Never includes a cell that is neither a model column nor similar to one, because
+ * the cell may be a value. If the row has most of the model's columns, it is a header, and the terminal text then
+ * includes such names too.
  */
 function headerFaults({ names, wanted, constants, outcome, passthrough }: HeaderNames): ErrorDetail[] {
   const model = new Set(wanted);
@@ -42,7 +43,7 @@ function headerFaults({ names, wanted, constants, outcome, passthrough }: Header
     faults.push({ code, message, ...(column === null ? {} : { column }), ...(suggestion ? { suggestion } : {}) });
   };
   const isHeader = hasMostColumns(names, wanted);
-  /** Adds an error of a column that only a terminal names. */
+  /** Adds an error about an unknown column. Only the terminal text names the column. */
   const addUnknown = (code: ErrorDetail['code'], [name, position]: [string, string], what: string): void => {
     const detail = { code, message: `${position} ${what}` };
     faults.push(isHeader ? namedAtTerminal(detail, name, what) : detail);
@@ -95,33 +96,33 @@ function headerFaults({ names, wanted, constants, outcome, passthrough }: Header
   return faults;
 }
 
-/** Whether a row has at least half of the model's columns, also in another style. Rows of values do not. */
+/** Whether a row has at least half of the model's columns, apart from differences in style. Rows of values do not. */
 function hasMostColumns(names: readonly (string | null)[], wanted: readonly string[]): boolean {
   const simple = new Set(names.map((name) => (name === null ? null : simplified(name))));
   const found = wanted.filter((name) => simple.has(simplified(name))).length;
   return found > 0 && 2 * found >= wanted.length;
 }
 
-/** Names that a terminal may show: without control characters, which could change it. */
+/** Matches names that are safe to print to a terminal, because they have no control characters. */
 const PRINTABLE = /^[\p{L}_][\p{L}\p{M}\p{N}_ .()%/-]{0,63}$/u;
 
-/** A detail whose text at a terminal is `column NAME …`, if the name can be shown. */
+/** Adds the terminal text `column NAME …` to a detail, if the name is safe to print. */
 export const namedAtTerminal = (detail: ErrorDetail, name: string, what: string): ErrorDetail =>
   PRINTABLE.test(name) ? withTerminalText(detail, `column ${name} ${what}`) : detail;
 
-/** A requested passthrough column that the input lacks. */
+/** The error for a requested passthrough column that the input lacks. */
 export function missingPassthrough(name: string, i: number, what: string): ErrorDetail {
   const detail: ErrorDetail = { code: 'missing_column', message: `passthrough column ${i + 1} ${what}` };
   return PRINTABLE.test(name) ? withTerminalText(detail, `passthrough column ${name} ${what}`) : detail;
 }
 
-/** Suggests a similar cell for a missing column, and what to declare. */
+/** Suggests a similar header cell for a missing column, or a declaration that makes the cell match. */
 const likeness = (name: string, like: string): string =>
   withoutBlanks(like) === name
     ? ' (one matches except for surrounding spaces: declare trim)'
     : didYouMean(like, [like]);
 
-/** The errors in one line, and as many as a response lists. */
+/** The errors in one line, and the errors that a response lists. */
 function describeFaults(faults: readonly ErrorDetail[]): { message: string; details: ErrorDetail[] } {
   const told = faults.slice(0, MOST_TOLD).map((f) => f.message);
   const left = faults.length - told.length;
@@ -129,14 +130,17 @@ function describeFaults(faults: readonly ErrorDetail[]): { message: string; deta
   return { message: told.join('; '), details: faults.slice(0, MOST_LISTED) };
 }
 
-/** @throws SluiceError with this code that lists all errors, if there are any */
+/** Throws if `faults` is not empty. @throws SluiceError with this code; its message lists the errors */
 export function refuseFaults(code: ErrorCode, faults: readonly ErrorDetail[]): void {
   if (faults.length === 0) return;
   const { message, details } = describeFaults(faults);
   throw new SluiceError(code, message, { details });
 }
 
-/** Describes a first row that has no model column and none similar to one; null if it may be a header with errors. */
+/**
+ * The message for a first row that is not a header: no cell is similar to a model column. null: the row may be a header
+ * with errors.
+ */
 function noHeader({ names, wanted }: Record<'names' | 'wanted', readonly string[]>): string | null {
   const simple = new Set(names.map(simplified));
   if (wanted.length === 0 || wanted.some((w) => simple.has(simplified(w)))) return null;
@@ -154,14 +158,14 @@ function look(names: readonly string[]): string {
 
 export const CONSTANT_GIVEN = 'the column is declared as a constant, but the input contains it';
 
-/** A name without the differences that people introduce: case, spaces, underscores, dashes, dots and quotes. */
+/** Normalizes a name: removes differences in case, spaces, underscores, dashes, dots and quotes. */
 export const simplified = (name: string): string =>
   name
     .slice(0, 256)
     .toLowerCase()
     .replace(/[\s_\-."'\u{feff}]/gu, '');
 
-/** `1 field`, `2 fields`. */
+/** Formats a count with its noun: `1 field`, `2 fields`. */
 const count = (n: number, what: string): string => `${n} ${what}${n === 1 ? '' : 's'}`;
 
 export const DELIMITERS = { tab: '\t', comma: ',', semicolon: ';', pipe: '|' } as const;
@@ -183,16 +187,16 @@ export interface FitOptions {
   declared?: InputDeclaration | undefined;
 }
 
-/** Maximum header size, bytes, for which other delimiters are tried. */
+/** Maximum size of a header, in bytes, for which other delimiters are tried. */
 const GUESSED_BYTES = 64 * 1024;
 
 /**
- * Splits the bytes of a header row, without its line end. `encoding`: the declared one.
+ * Splits the bytes of a header row, without its line break, into cells. `encoding`: the declared encoding.
  * @throws SluiceError invalid_encoding | header_mismatch
  */
 export function splitHeader(bytes: Buffer, delimiter: string, encoding?: string): string[] {
   if (!isUtf8(bytes)) throw new SluiceError('invalid_encoding', notTextMessage(encoding, 'the header row'));
-  // Blocks the event loop for 5 ms per megabyte; csv-parse would take 130 ms.
+  // Splitting blocks the event loop for 5 ms per megabyte. csv-parse would block it for 130 ms.
   if (bytes.length > 0 && !bytes.includes(QUOTE)) return bytes.toString('utf8').split(delimiter);
   try {
     const rows = parseCsv(bytes, { delimiter, record_delimiter: ['\r\n', '\n', '\r'], relax_quotes: true });
@@ -203,7 +207,7 @@ export function splitHeader(bytes: Buffer, delimiter: string, encoding?: string)
 }
 
 /**
- * Fits a header row to the model.
+ * Matches a header row with the columns of the model.
  * @throws SluiceError wrong_delimiter (with the delimiter the file seems to use) | header_mismatch (every error listed)
  */
 export function fitHeader(bytes: Buffer, options: FitOptions): FittedHeader {
@@ -222,7 +226,7 @@ export function fitHeader(bytes: Buffer, options: FitOptions): FittedHeader {
 }
 
 /**
- * Fits declared names to the model, for an input without a header row.
+ * Matches declared names with the columns of the model, for an input without a header row.
  * @throws SluiceError header_mismatch (every error listed)
  */
 export function fitNames(names: readonly string[], options: FitOptions): FittedHeader {
@@ -241,7 +245,7 @@ function refuseTooMany(cells: readonly string[], { maxColumns }: FitOptions): vo
   );
 }
 
-/** Matches the model's columns with the names in an input. */
+/** Matches the columns of a model with the names in an input. */
 class Fit {
   /** Columns that the input must have. */
   readonly wanted: readonly string[];
@@ -259,7 +263,7 @@ class Fit {
     this.#trim = declared?.texts?.trim === true;
   }
 
-  /** The names of header cells; null: ignored. */
+  /** The model or output names of header cells; null: the column is ignored. */
   meanings(cells: readonly string[]): (string | null)[] {
     return this.#names.ofHeader(cells, this.#used, this.#trim);
   }
@@ -280,7 +284,8 @@ class Fit {
       refuseFaults('header_mismatch', faults);
     }
     const at = new Map(names.map((name, i) => [name, i]));
-    // The declared order, never the file's: columnar outputs are laid out before a header is read.
+    // Uses the declared order, never the order in the file, because columnar outputs are laid out before a header is
+    // read.
     const passthrough = [...new Set(passed)];
     return {
       layout: {
@@ -295,7 +300,7 @@ class Fit {
   }
 }
 
-/** The name of a delimiter with which the header has more of the model's columns; null: none. */
+/** The name of a delimiter with which the header has more of the model's columns; null: there is none. */
 function betterDelimiter(bytes: Buffer, cells: string[], fit: Fit, used: string): DelimiterName | null {
   const { wanted } = fit;
   const found = (header: string[]) => {

@@ -2,13 +2,19 @@
 import type { Rejection } from '../../core/batch.ts';
 import { neutralField, quoteField } from './delimited-formatter.ts';
 
-/** `columns`: passthrough columns listed by name. The file has no other values of the input. */
+/**
+ * The header row of a rejects file. `columns`: passthrough columns listed by name. The file contains no other input
+ * values.
+ */
 export function rejectsHeader(columns: readonly string[]): string {
   const echoed = columns.map((name) => neutralField(name, ','));
   return `${['input,row,line,byte_offset', ...echoed, 'error_code,error_column,error_message'].join(',')}\n`;
 }
 
-/** Position of a rejected row: `row` and `line` from 1, `byteOffset` from 0 at the record's first byte, NaN in a table. */
+/**
+ * Position of a rejected row. `row` and `line` count from 1. `byteOffset` counts from 0 to the first byte of the
+ * record; it is NaN in a columnar table.
+ */
 interface RejectedAt {
   row: number;
   line: number;

@@ -1,4 +1,4 @@
-// Emits a row kernel for delimited text: it splits rows and stores numbers and codes, for the columns of a stream.
+// Emits a row kernel for delimited text: it splits rows into fields, and stores the numbers and codes of a stream's columns.
 
 import { QUOTE } from '../../core/ascii.ts';
 import type { ColumnData } from '../../core/batch.ts';
@@ -22,7 +22,7 @@ interface RowProgramOptions {
 
 /**
  * The syntax of delimited text. A row is plain if no field begins with a quote or, if `quoting`, all quoted fields are
- * closed, and those whose text is copied contain no quote.
+ * closed, and quoted fields whose text is copied contain no quote.
  */
 export const delimitedRows = (delimiter: string, quoting: boolean): RowSyntax => ({
   name: 'row-kernel',
@@ -32,7 +32,7 @@ export const delimitedRows = (delimiter: string, quoting: boolean): RowSyntax =>
   program: (fields, places) => new RowProgram({ fields, delimiter: delimiter.charCodeAt(0), quoting, places }).emit(),
 });
 
-/** Reads a field without creating its text, if its value does not depend on that. */
+/** Decodes an odd field. Creates the text of the field only if its value depends on the text. */
 function readOddField(reader: ColumnReader, cell: OddCell, out: ColumnData, row: number): boolean {
   const { bytes, from, to, quoted, keepsText } = cell;
   if (reader.readsPlainNumbers) {
@@ -80,7 +80,8 @@ class RowProgram {
     const { model } = field;
     f.block(`field ${model?.reader.name ?? ''}`, (done) => {
       f.block('odd', (odd) => {
-        // Escaped quotes must not be copied.
+        // A field with escaped quotes is an odd cell. If its text is copied, it declines the row, because a copy would
+        // contain the escapes.
         this.#findEnd(isLast, field.spans.length > 0 ? slow : odd, slow);
         if (model?.reader.kind === 'number') this.#number(model, { done, odd, slow });
         else if (model?.words) {
@@ -106,7 +107,7 @@ class RowProgram {
       this.#frame.storeMissingNumber(model, slow);
       f.leave(done);
     };
-    // Words for missing values that look like numbers are checked first.
+    // Texts for missing values that look like numbers are checked first.
     if (words && reader.missingNumbers) f.block('noWord', missing);
     f.block('none', (none) => {
       readNumber(this.#x, { reader, divisors, none: words ? none : odd, slow: odd });
@@ -117,10 +118,10 @@ class RowProgram {
   }
 
   /**
-   * Sets `p` to the start and `q` to the end of the field's text, and `head` to its first 16 bytes if it is shorter than
-   * that. Jumps to `escaped` if the text has escaped quotes. The last field verifies that the delimiters found are
-   * inside the row. Until then no result is final, and reads beyond the record stay in memory (SLACK and FIELD_SLACK of
-   * the kernel).
+   * Sets `p` to the start and `q` to the end of the field's text. If the text has fewer than 16 bytes, `head` contains
+   * its first vector. Jumps to `escaped` if the text has escaped quotes. Only the code of the last field checks that
+   * all delimiters are inside the row. Before this check no result is final, and reads beyond the record stay in the
+   * kernel's memory (SLACK and FIELD_SLACK of the kernel).
    */
   #findEnd(isLast: boolean, escaped: Label, slow: Label): void {
     const { f, p, q, end, quoted } = this.#x;
@@ -155,8 +156,8 @@ class RowProgram {
   }
 
   /**
-   * Advances `q` to the next quote, and jumps to `closed` if it closes the field. Otherwise the next byte must be a
-   * quote too: an escaped quote.
+   * Advances `q` to the next quote. Jumps to `closed` if this quote closes the field. Otherwise the next byte must be a
+   * quote too, which makes it an escaped quote.
    */
   #closingQuote(isLast: boolean, closed: Label, slow: Label): void {
     const { f, q, c, end } = this.#x;
@@ -182,8 +183,8 @@ class RowProgram {
   }
 
   /**
-   * Advances `q` to the first 16 bytes with a byte equal to `stop`, and sets `c` to the mask of these bytes; 0: there are
-   * none before the end.
+   * Advances `q` to the next 16 bytes that contain the byte `stop`, and sets `c` to the bit mask of its positions. `c`
+   * is 0 if `stop` does not occur before the end.
    */
   #seek(stop: number): void {
     const { f, q, c, end, head } = this.#x;

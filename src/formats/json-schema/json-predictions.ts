@@ -1,4 +1,5 @@
-// Encodes predictions as JSON after a schema ID. The JSON Schema is derived from the list of prediction fields.
+// Encodes predictions as JSON, preceded by the ID of a schema.
+// The JSON Schema is derived from the list of prediction fields.
 import { headOf } from '../schemas/framing.ts';
 import {
   MODEL_KEYS,
@@ -26,8 +27,8 @@ const KINDS: Readonly<Record<SchemaField['kind'], object>> = {
 };
 
 /**
- * The JSON Schema of predictions, in draft 7, which all serializers support. It allows additional properties for
- * passthrough columns, whose values stay unchanged.
+ * The JSON Schema of predictions in draft 7, which all serializers support. Passthrough columns are additional
+ * properties, and their values are not restricted.
  */
 export function jsonSchemaOfPredictions({ fields, passthrough }: PredictionSchemaOptions): string {
   return JSON.stringify({

@@ -1,4 +1,5 @@
-// Decodes JSON objects from bytes, without an object per record. The reference decoder reads what it declines.
+// Decodes JSON objects from bytes, without creating an object per record.
+// The reference decoder reads the records that this decoder declines.
 import { QUOTE } from '../../core/ascii.ts';
 import type { ColumnBatch } from '../../core/batch.ts';
 import type { ColumnReader } from '../../inference/encode/column-reader.ts';
@@ -23,14 +24,14 @@ import { RowKernel } from '../decode/row-kernel.ts';
 import { JsonDecoder, type JsonLayout } from './json-decoder.ts';
 import { jsonRows, MOST_IN_ANY_ORDER } from './json-row-program.ts';
 
-// Compares keys in their usual form, four bytes at a time.
+// Compares keys, as JSON.stringify writes them, four bytes at a time.
 
-/** A key including its quotes. */
+/** The bytes of a key including its quotes. */
 class JsonKey {
   /** Length of the key including its quotes, bytes. */
   readonly length: number;
   readonly #words: Int32Array;
-  /** Mask of the last word's bytes that belong to the key. */
+  /** Mask of the bytes in the last 32-bit integer that belong to the key. */
   readonly #mask: number;
 
   constructor(name: string) {
@@ -43,7 +44,7 @@ class JsonKey {
     this.#mask = rest === 0 ? -1 : (1 << (rest * 8)) - 1;
   }
 
-  /** Whether the key is at `p`. Reads up to 4 bytes after the NUL that ends the text. */
+  /** Whether the key is at position `p`. May read up to 4 bytes beyond the NUL that ends the record. */
   at(bytes: DataView, p: number): boolean {
     const words = this.#words;
     const last = words.length - 1;
@@ -52,7 +53,7 @@ class JsonKey {
   }
 }
 
-// Finds white space, numbers and strings of JSON in bytes that end with NUL.
+// Functions that find white space, numbers and strings of JSON. The bytes must end with NUL.
 
 const MINUS = 45;
 const POINT = 46;
@@ -69,7 +70,7 @@ function skipSpace(bytes: Uint8Array, p: number): number {
   return p;
 }
 
-/** One past the number at `p`; -1 if there is none. */
+/** One past the last byte of the number at `p`; -1: `p` is not the start of a number. */
 function endOfNumber(bytes: Uint8Array, p: number): number {
   if (bytes[p] === MINUS) p++;
   if (bytes[p] === ZERO) p++;
@@ -99,15 +100,17 @@ function skipDigits(bytes: Uint8Array, p: number): number {
 }
 
 /**
- * Position of the closing quote of a string without escapes whose contents begin at `p`; otherwise of the byte that
- * ends them early.
+ * `p`: first byte inside the quotes of a string. Returns the position of the first quote, backslash or control
+ * character. In a string without escapes, this is the closing quote.
  */
 function endOfPlainString(bytes: Uint8Array, p: number): number {
   while (ENDS_PLAIN[bytes[p]!] === 0) p++;
   return p;
 }
 
-/** One past the closing quote of the string whose contents begin at `p`; -1 if it is not closed. */
+/**
+ * `p`: first byte inside the quotes of a string. Returns one past the closing quote; -1 if the string is not closed.
+ */
 function endOfString(bytes: Uint8Array, p: number): number {
   for (;;) {
     p = endOfPlainString(bytes, p);
@@ -119,7 +122,7 @@ function endOfString(bytes: Uint8Array, p: number): number {
 
 /**
  * Replaces the string token `bytes[start..end)`, including its quotes, in place by its unescaped text. Returns one past
- * the last byte; -1 if it is not a JSON string or contains half a surrogate pair.
+ * the last byte; -1 if the token is not a JSON string or contains an unpaired surrogate.
  */
 function unescapeString(bytes: Buffer, start: number, end: number): number {
   let text: unknown;
@@ -137,65 +140,77 @@ const COMMA = 44;
 const OPEN = 123;
 const CLOSE = 125;
 
-/** The JSON words by their first four bytes, little-endian. */
+/** The first four bytes of null, true and false as little-endian integers. */
 const WORD_NULL = 0x6c6c756e;
 const WORD_TRUE = 0x65757274;
 const WORD_FALS = 0x736c6166;
 
-/** An order of keys that no object has. */
+/** The key order of a kernel that accepts keys in any order. */
 const ANY_ORDER = 'any';
 
-/** Declining one row takes longer than reading the keys of this many rows in any order. */
+/**
+ * A kernel is replaced if it declines more than one in this many rows: declining a row takes as long as reading the
+ * keys of this many rows in any order.
+ */
 const REOPENING_SHARE = 8;
 
-/** Maximum kernels of a stream, each for objects of another shape. */
+/** Maximum number of kernels of a stream. Each kernel is for objects of one shape. */
 const MOST_KERNELS = 3;
 
 /**
- * Gives the same cells and errors as JsonDecoder. It accepts objects that have each model key exactly once and possibly
- * the passthrough keys, with numbers, words and strings as values. It declines everything else: other, missing or
- * duplicate keys, unnecessary escapes in keys, escapes in passthrough, nested values, halves of surrogate pairs,
- * invalid JSON. The row kernel, built for the objects seen before, reads plain objects; this code reads only those it
- * declines.
+ * Gives the same cells and errors as `JsonDecoder`. Accepts objects that have each model key exactly once and possibly
+ * passthrough keys, and whose values are numbers, strings, null, true or false. Declines all other records: unknown,
+ * missing or duplicate keys, unnecessary escapes in keys, escapes in passthrough values, nested values, unpaired
+ * surrogates, and invalid JSON. The row kernel, which is built for objects of a known shape, reads plain objects. This
+ * code reads only the objects that the kernel declines.
  */
 export class JsonBytesDecoder implements Decoder {
-  /** Number of declined records so far, which the reference decoder read. */
+  /** Number of records so far that this decoder declined and the reference decoder read. */
   declined = 0;
   readonly #reference: JsonDecoder;
   readonly #readers: readonly ColumnReader[];
   readonly #direct: DirectEncoding | null;
   #kernel: RowKernel | null = null;
-  /** Rows until a kernel is created. */
+  /** Number of rows until a kernel is created. */
   #kernelIn: number;
-  /** Kernels by the shape of objects; null: no kernel is possible. */
+  /** Kernels by the shape of their objects; null: no kernel is possible. */
   readonly #kernels = new Map<string, RowKernel | null>();
-  /** The order of the keys, by the fields of an object: of the first object, or ANY_ORDER once it varies. */
+  /**
+   * For each set of fields: the key order of the first object with these fields, or ANY_ORDER once another order was
+   * found.
+   */
   readonly #orders = new Map<string, string>();
   readonly #columns: readonly CellColumn[];
-  /** Quoted key in its usual form → field: first model columns, then passthrough, then ignored columns. */
+  /**
+   * Looks up the field index of a quoted key as JSON.stringify writes it. Fields are the model columns, then
+   * passthrough columns, then ignored columns.
+   */
   readonly #fields: Dictionary;
-  /** Name and key of each field. */
+  /** The name of each field. `#keys`: its key. */
   readonly #names: readonly string[];
   readonly #keys: readonly JsonKey[];
   readonly #everything: boolean;
-  /** Number of passthrough columns; 0 if everything is passed through. */
+  /** Number of passthrough columns; 0 if all columns are passed through. */
   readonly #echoes: number;
   readonly #table: CellTable;
   readonly #run = new RecordBytes();
-  /** The fields of the previous record, in its order. */
+  /** The fields of the previous record, in the order of its keys. */
   readonly #order: Int32Array;
-  /** The last record in which each field occurred. */
+  /** For each field: the number of the last record in which it occurred. */
   readonly #seen: Float64Array;
   #record = 0;
-  /** The fields of the last object that was read completely, in its order; `#order` may have changed since. */
+  /**
+   * The fields of the last object that was read completely, in the order of its keys. `#order` may have changed since
+   * then.
+   */
   #shape = new Int32Array(0);
   #orderChanged = false;
-  /** Columns that had values of the other type: numbers in strings, or words that are numbers. */
+  /** Columns with values of an unusual JSON type: strings in a number column, or numbers in a column of words. */
   readonly #mixed = new Set<ColumnReader>();
 
   /**
-   * `kernelAfter`: number of rows before a kernel is created. `direct`: where the kernel may write numbers instead of
-   * into columns.
+   * `kernelAfter`: number of rows before a kernel is created. `direct`: model inputs into which the kernel may write
+   * numbers instead of into columns.
    */
   constructor(
     readers: readonly ColumnReader[],
@@ -219,7 +234,7 @@ export class JsonBytesDecoder implements Decoder {
     this.#seen = new Float64Array(names.length);
   }
 
-  /** Whether this decoder supports the stream; otherwise it would decline every record. */
+  /** Whether this decoder supports the stream. If it does not, it would decline every record. */
   static serves(readers: readonly ColumnReader[], layout: JsonLayout): boolean {
     const names = JsonBytesDecoder.#namesOf(readers, layout);
     return (
@@ -248,7 +263,7 @@ export class JsonBytesDecoder implements Decoder {
     if (this.#kernelIn >= 0) {
       this.#kernelIn -= to - from;
       if (this.#kernelIn < 0) {
-        // Reads some objects first, because the kernel is built for their shape.
+        // Some objects are read first, because the kernel is built for their shape.
         i = Math.min(to, from + TABLE_ROWS);
         this.#fallback(block, from, i, 0, batch);
         this.#openKernel();
@@ -263,7 +278,7 @@ export class JsonBytesDecoder implements Decoder {
   /** Selects the kernel for the shape of the last object, and creates it if it is new. */
   #openKernel(): void {
     if (this.#shape.length === 0) {
-      // No object was read yet; retry after the next rows.
+      // No object was read completely yet, so the creation is tried again after the next rows.
       this.#kernelIn = 0;
       return;
     }
@@ -301,7 +316,10 @@ export class JsonBytesDecoder implements Decoder {
     });
   }
 
-  /** Fast path: the kernel reads plain rows, and the rest fall back to cells. Returns false if nothing was read. */
+  /**
+   * Fast path: the kernel reads plain rows, and the cell decoder reads the rows that the kernel declines. Returns false
+   * if no row was read.
+   */
   #fastPath(block: RecordSlice, from: number, to: number, first: number, batch: ColumnBatch): boolean {
     if (!this.#kernel) return false;
     const run = readByKernel(this.#kernel, this.#readers, { block, from, to, batch, first }, (start, end, row) =>
@@ -334,8 +352,8 @@ export class JsonBytesDecoder implements Decoder {
   }
 
   /**
-   * Records which columns have values of the other type. Called before columns are read, because reading may change
-   * cells.
+   * Records which columns have values of an unusual JSON type. Must be called before columns are read, because reading
+   * may change cells.
    */
   #noteSorts(rows: number): void {
     if (this.#kernelIn >= 0) return;
@@ -368,7 +386,7 @@ export class JsonBytesDecoder implements Decoder {
     const width = this.#table.width;
     const seen = this.#seen;
     const record = ++this.#record;
-    // Passthrough keys are optional.
+    // Passthrough keys are optional, so their cells are marked as missing first.
     for (let field = columns; field < width; field++) starts[at + field] = -1;
     let found = 0;
     let p = skipSpace(bytes, start);
@@ -422,7 +440,8 @@ export class JsonBytesDecoder implements Decoder {
   }
 
   /**
-   * The field of the key at `p`; -1: none. Records usually have their keys in the same order as the previous record.
+   * The field of the key at `p`; -1: the key is unknown. Tries the key order of the previous record first, because it
+   * rarely changes.
    */
   #key(bytes: Uint8Array, view: DataView, p: number, member: number): number {
     const order = this.#order;
@@ -444,7 +463,7 @@ export class JsonBytesDecoder implements Decoder {
     this.#orderChanged = false;
   }
 
-  /** Copies the passthrough tokens as written in the text. */
+  /** Copies the passthrough tokens unchanged. */
   #echo(rows: number, first: number, batch: ColumnBatch): void {
     const { bytes, starts, ends, types, states, width } = this.#table;
     const columns = this.#columns.length;

@@ -1,4 +1,4 @@
-// Decodes JSON objects with JSON.parse: the reference for tests and benchmarks of the faster decoder.
+// Decodes JSON objects with JSON.parse. This is the reference for tests and benchmarks of the fast decoder.
 import { isUtf8 } from 'node:buffer';
 import type { ColumnBatch, Rejection } from '../../core/batch.ts';
 import type { ErrorCode } from '../../core/errors.ts';
@@ -10,9 +10,9 @@ import { InputNames } from '../decode/input-names.ts';
 import { CONSTANT_GIVEN, simplified } from '../delimited/header.ts';
 
 export interface JsonLayout {
-  /** Columns outside the model to pass through; '*' passes all of them as one fragment of JSON. */
+  /** Columns outside the model to pass through; '*' passes all such columns as one fragment of JSON. */
   passthrough: readonly string[] | '*';
-  /** Keys that would collide with output fields. */
+  /** Keys that are reserved, because they would collide with output fields. */
   reserved: readonly string[];
   /** The outcome column, which the input must not have. */
   outcome: string | null;
@@ -32,13 +32,13 @@ export class JsonDecoder implements Decoder {
   readonly #readers: readonly ColumnReader[];
   readonly #known: ReadonlyMap<string, number>;
   readonly #layout: JsonLayout;
-  /** Input key of each column reader. */
+  /** The input key of each column reader. */
   readonly #keys: readonly string[];
   readonly #echoed: ReadonlyMap<string, number>;
   readonly #names: InputNames;
-  /** Keys by their simplified spelling; computed for the first unknown key. */
+  /** Keys by their simplified spelling. The map is built for the first unknown key. */
   #spellings: Map<string, string> | null = null;
-  /** Names in use, which remain when all others are ignored. */
+  /** Names that the model or passthrough uses. They are kept even if all other columns are ignored. */
   readonly #used: ReadonlySet<string>;
 
   constructor(readers: readonly ColumnReader[], layout: JsonLayout) {
@@ -83,8 +83,8 @@ export class JsonDecoder implements Decoder {
       return fault('unexpected_column', null, `more than ${this.#layout.maxColumns} keys`);
     }
     const wrong = this.#wrongKey(members);
-    // A rejected row keeps its identifying columns. With `*`, an unchecked key could collide with an output field, so
-    // nothing is kept.
+    // A rejected row keeps its passthrough columns, which identify it. With `*`, they are dropped, because an unchecked
+    // key could collide with an output field.
     if (wrong === null || this.#layout.passthrough !== '*') this.#echo(members, row, batch);
     if (wrong) return wrong;
     const object = value as Record<string, unknown>;

@@ -1,4 +1,4 @@
-// Writes predictions as JSON objects, comma-separated (inside a response array) or one per line (NDJSON).
+// Writes predictions as JSON objects: comma-separated inside a response array, or one per line (NDJSON).
 import type { ColumnBatch, Rejection } from '../../core/batch.ts';
 import type { Scores } from '../../inference/evaluate/evaluator.ts';
 import type { Interpreter } from '../../inference/evaluate/prediction.ts';
@@ -19,29 +19,29 @@ const PROBABILITIES = fragment(',"probabilities":{');
 const POINTS = fragment(',"points":');
 const VALUE = fragment(',"value":');
 
-/** The passthrough column for all keys outside the model. Its text is a fragment of JSON members. */
+/** The passthrough column that contains all keys outside the model, as a fragment of JSON members. */
 const EVERYTHING = '*';
 
 export class JsonFormatter implements Formatter {
   readonly #spec: OutputSpec;
   readonly #interpreter: Interpreter;
-  /** `{"modelId":…,"modelVersion":…`, for predictions that are independent records. */
+  /** `{"modelId":…,"modelVersion":…`, with which each prediction starts if predictions are independent records. */
   readonly #head: Fragment | null;
   readonly #keys: readonly string[];
   readonly #classes: readonly string[];
-  /** For each class: the start of an answer that predicts it, and its key among the probabilities. */
+  /** For each class: the start of a prediction of this class. `#classKeys`: its key among the probabilities. */
   readonly #predictions: readonly Fragment[];
   readonly #classKeys: readonly Fragment[];
-  /** Member text of each decision. */
+  /** The JSON member for each decision. */
   readonly #decisions: ReadonlyMap<string, Fragment>;
   readonly #lines: boolean;
   readonly #columns: readonly ColumnSpec[];
-  /** `{"column":…,"value":` of each column. */
+  /** The text `{"column":…,"value":` for each column. */
   readonly #effectHeads: readonly string[];
 
   readonly #plainAnswers: PlainAnswers | null;
 
-  /** `kernelAfter`: number of rows before the kernel is used. */
+  /** `kernelAfter`: number of rows after which the kernel is used. */
   constructor(
     spec: OutputSpec,
     interpreter: Interpreter,
@@ -157,7 +157,7 @@ export class JsonFormatter implements Formatter {
     }
     if (at < 0) return;
     const { outputs, space, method } = x.explainer;
-    // With several classes, the predicted one comes first.
+    // If there are several classes, the interpretation of the predicted class comes first.
     const top = outputs > 1 ? this.#interpreter.top(scores, r) : 0;
     out.ascii(`,"interpretation":{"space":"${space}","method":"${method}"`);
     if (outputs > 1) out.utf8(`,"class":${this.#classes[top]}`);
@@ -214,7 +214,7 @@ export class JsonFormatter implements Formatter {
   }
 }
 
-/** Replaces line breaks, which in valid JSON are only white space between tokens. */
+/** Replaces line breaks by spaces. In valid JSON, line breaks are only white space between tokens. */
 const onOneLine = (json: string): string =>
   json.includes('\n') || json.includes('\r') ? json.replace(/[\r\n]+/g, ' ') : json;
 
@@ -223,8 +223,8 @@ export const modelKeys = ({ id, version }: Pick<Manifest, 'id' | 'version'>): st
   `"modelId":${JSON.stringify(id)},"modelVersion":${JSON.stringify(String(version))}`;
 
 /**
- * JSON for a rejected application that could not be read, with the same members in the same order as `JsonFormatter`
- * writes.
+ * JSON for a rejected application that could not be read. It has the same members in the same order as the output of
+ * `JsonFormatter`.
  */
 export const rejectedJson = (model: Pick<Manifest, 'id' | 'version'>, error: Omit<Rejection, 'index'>): string =>
   `{${modelKeys(model)},"error":${errorOf(error)}}`;

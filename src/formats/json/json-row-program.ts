@@ -1,4 +1,5 @@
-// Emits a row kernel for JSON objects: it reads values in place, for the keys of a stream in one order or in any order.
+// Emits a row kernel for JSON objects.
+// The kernel reads values in place, for the keys of a stream in one order or in any order.
 
 import { QUOTE } from '../../core/ascii.ts';
 import type { ColumnData } from '../../core/batch.ts';
@@ -19,14 +20,14 @@ const OPEN = 123;
 const CLOSE = 125;
 const ZERO = 48;
 const BLANK = 32;
-/** Mask with bit c set for each white space character c. */
+/** Bit mask of the JSON white space characters: bit c is set for character code c. */
 const SPACES = 0x1_0000_2600n;
 
-/** A member of the stream's objects. */
+/** A member of the objects of a stream. */
 interface JsonMember {
-  /** The quoted key, in its usual form. */
+  /** The quoted key as JSON.stringify writes it. */
   key: Buffer;
-  /** Whether its value is a free text of the model. */
+  /** Whether the value is a free text that the model reads. */
   isText: boolean;
 }
 
@@ -38,9 +39,9 @@ const ANY_NUMBER: Pick<ColumnReader, 'min' | 'max' | 'wholeNumbers' | 'notation'
 };
 
 /**
- * The syntax of JSON objects. An object is plain if it has exactly these keys in usual form, in this order unless
- * `anyOrder`, and no nested values. Copied values must have no escapes. `mixed`: columns with values of the other type,
- * numbers in strings or words that are numbers.
+ * The syntax of JSON objects. An object is plain if it has exactly these keys, written as by JSON.stringify, and no
+ * nested values. Unless `anyOrder`, the keys must have this order. Copied values must have no escapes. `mixed`: columns
+ * with values of an unusual JSON type (strings in a number column, or numbers in a column of words).
  */
 export const jsonRows = (
   members: readonly JsonMember[],
@@ -62,10 +63,13 @@ export const jsonRows = (
   };
 };
 
-/** Maximum members of objects whose keys may be in any order: one bit of a number each. */
+/** Maximum number of members of objects whose keys may be in any order: a 64-bit integer has one bit per member. */
 export const MOST_IN_ANY_ORDER = 64;
 
-/** Reads a token that ends before a byte that may follow a value, or before the closing quote of its text (`quoted`). */
+/**
+ * Decodes an odd token. `cell` ends before the byte that follows the value, or before the closing quote of a string
+ * (`quoted`).
+ */
 function readOddToken(reader: ColumnReader, cell: OddCell, out: ColumnData, row: number): boolean {
   const { bytes, from, to, quoted, keepsText } = cell;
   if (reader.readsPlainNumbers && isJsonNumber(bytes, from, to)) {
@@ -84,7 +88,7 @@ function readOddToken(reader: ColumnReader, cell: OddCell, out: ColumnData, row:
   return reader.readNative(value, out, row) === null;
 }
 
-/** Whether a number is written as in JSON: without a plus sign and leading zeros, and with digits around the point. */
+/** Whether a number is valid JSON: without a plus sign and leading zeros, and with digits around the point. */
 function isJsonNumber(bytes: Uint8Array, from: number, to: number): boolean {
   const first = bytes[from] === MINUS ? from + 1 : from;
   const isDigit = (at: number): boolean => at < to && (bytes[at]! ^ 48) <= 9;
@@ -106,7 +110,7 @@ interface JsonRowProgramOptions {
   mixed: ReadonlySet<ColumnReader>;
   places: RowPlaces;
   others: Words;
-  /** The keys; null: they have one order. */
+  /** The word table of the keys; null: the keys have a fixed order. */
   keys: Words | null;
 }
 
@@ -183,7 +187,10 @@ class JsonRowProgram {
       .leaveIf(slow);
   }
 
-  /** Reads the value of the member whose index is in a local variable, then jumps to `stored`. */
+  /**
+   * Emits a jump to the code that reads the value of a member, given its index in a local variable. That code jumps to
+   * `stored` at its end.
+   */
   #valueOf(member: Local, stored: Label, slow: Label): void {
     const { f } = this.#x;
     const labels: Label[] = [];
@@ -216,7 +223,8 @@ class JsonRowProgram {
     else this.#anything(slow);
     this.#frame.storeSpans(field);
     f.get(q);
-    // The end of a text excludes its closing quote, as for words; passed-through text includes it.
+    // For model columns and texts, `q` is before the closing quote, which is skipped here. The span of a passthrough
+    // value includes the quote.
     if (field.model || member.isText) f.get(quoted).op('i32.add');
     f.set(p);
   }
@@ -228,17 +236,14 @@ class JsonRowProgram {
     f.bump(p, 1);
   }
 
-  /** Declines the row if c, at most 32, is not white space. */
+  /** Declines the row if the character code `c`, which is at most 32, is not white space. */
   #isSpace(slow: Label): void {
     const { f, c } = this.#x;
     f.i64(SPACES).get(c).op('i64.extend_i32_u', 'i64.shr_u', 'i32.wrap_i64').i32(1).op('i32.and', 'i32.eqz');
     f.leaveIf(slow);
   }
 
-  /**
-   * Advances `p` to the next byte that is not white space. The bytes of a run are followed by NUL, at the latest at the
-   * end of the memory.
-   */
+  /** Advances `p` to the next byte that is not white space. The loop ends because NUL follows the bytes of a run. */
   #spaces(slow: Label): void {
     const { f, p, c } = this.#x;
     f.block('space', (done) => {
@@ -253,7 +258,7 @@ class JsonRowProgram {
     });
   }
 
-  /** Requires that only white space follows up to the end of the record, and that `p` stops exactly there. */
+  /** Declines the row unless only white space follows up to the end of the record, and `p` stops exactly there. */
   #toEnd(slow: Label): void {
     const { f, p, c, end } = this.#x;
     f.block('ended', (ended) => {
@@ -270,7 +275,10 @@ class JsonRowProgram {
     f.get(p, end).op('i32.ne').leaveIf(slow);
   }
 
-  /** Consumes the key, comparing a vector at a time. The last vector ends with the key, or is masked after it. */
+  /**
+   * Declines the row unless the key is at `p`, and skips the key. The key is compared one vector at a time. The last
+   * vector ends with the key; if the key is shorter than a vector, the bytes after it are masked.
+   */
   #key(key: Buffer, slow: Label): void {
     const { f, p } = this.#x;
     for (let at = 0; at < key.length; at += VECTOR) {
@@ -286,8 +294,9 @@ class JsonRowProgram {
   }
 
   /**
-   * Sets `q` to the end of the token at `p`: the closing quote of a string (then `quoted` is 1), else a byte that may
-   * follow a value. Sets `head` to its first 16 bytes if it is shorter than that.
+   * Sets `q` to the end of the token at `p`. For a string, this is its closing quote, and `quoted` becomes 1. For other
+   * values it is the first byte that may follow a value. If the token is shorter than 16 bytes, `head` contains its
+   * first vector.
    */
   #token(slow: Label): void {
     const { f, p, q, c, end, head, quoted } = this.#x;
@@ -305,7 +314,7 @@ class JsonRowProgram {
     this.#x.byte().i32(QUOTE).op('i32.eq').set(quoted);
     f.get(p).set(q);
     look();
-    // Ignores the opening quote.
+    // Clears the bit of the opening quote.
     f.get(c).i32(-1).get(quoted).op('i32.xor', 'i32.and').set(c);
     f.block('found', (found) => {
       f.get(c).leaveIf(found);
@@ -332,7 +341,7 @@ class JsonRowProgram {
       };
       f.block('none', (none) => {
         f.get(quoted).leaveIf(none);
-        // If numbers can mean missing values, any number may be one of them.
+        // If certain numbers mean a missing value, every number is an odd cell.
         if (reader.nullNumbers.size > 0) f.leave(none);
         else {
           readNumber(this.#x, { reader: { ...numberRules(reader), notation: null }, divisors, none, slow: none });
@@ -348,7 +357,7 @@ class JsonRowProgram {
           f.leave(done);
         }
       });
-      // A kernel for mixed columns reads numbers in strings in less time.
+      // A string declines the row, because it should be read by a kernel for mixed columns, which takes less time.
       if (!this.#mixed.has(reader)) f.get(quoted).leaveIf(slow);
       else {
         f.get(quoted);
@@ -366,8 +375,8 @@ class JsonRowProgram {
   }
 
   /**
-   * Declines a decimal number that is invalid in JSON: with a plus sign, a redundant leading zero, or a point at either
-   * end.
+   * Declines a number that is invalid in JSON: with a plus sign, a redundant leading zero, or a point as its first or
+   * last character.
    */
   #grammar(slow: Label): void {
     const { f, p, q, negative, at } = this.#x;
@@ -389,14 +398,14 @@ class JsonRowProgram {
           f.leave(done);
         }
       });
-      // A kernel for mixed columns finds words that are numbers in less time.
+      // A number declines the row, because it should be read by a kernel for mixed columns, which takes less time.
       if (!this.#mixed.has(model.reader)) f.get(quoted).op('i32.eqz').leaveIf(slow);
       this.#afterEscapes(slow);
       this.#frame.storeOdd(model, slow);
     });
   }
 
-  /** If the token is a string whose first quote may be escaped, sets `q` to its closing quote. */
+  /** `q` is the first quote of a string. If this quote may be escaped, sets `q` to the closing quote. */
   #afterEscapes(slow: Label): void {
     const { f, p, q, c, end, quoted } = this.#x;
     f.get(q).i32(1).op('i32.sub').memory('i32.load8_u').i32(BACKSLASH).op('i32.eq').get(quoted).op('i32.and');
@@ -406,7 +415,7 @@ class JsonRowProgram {
         f.repeat(
           () => {
             f.get(q).memory('i32.load8_u').tee(c).i32(QUOTE).op('i32.eq').leaveIf(closed);
-            // An escape has two bytes; further digits are plain.
+            // Skips an escape as two bytes. The hexadecimal digits of a longer escape are read like text.
             f.get(q).i32(1).op('i32.add').get(c).i32(BACKSLASH).op('i32.eq', 'i32.add').set(q);
           },
           () => f.get(q, end).op('i32.lt_u'),
@@ -416,7 +425,7 @@ class JsonRowProgram {
     });
   }
 
-  /** Reads a string without escapes; p..q-1 is its text. */
+  /** Reads a string without escapes; its text is bytes p to q - 1. */
   #text(slow: Label): void {
     const { f, p, q, quoted } = this.#x;
     this.#expect(QUOTE, slow);
@@ -442,7 +451,7 @@ class JsonRowProgram {
     f.get(q, c).op('i32.ctz', 'i32.add').tee(q).memory('i32.load8_u').i32(QUOTE).op('i32.ne').leaveIf(slow);
   }
 
-  /** Reads a value outside the model; p..q-1 is its token. */
+  /** Reads a value outside the model; its token is bytes p to q - 1. */
   #anything(slow: Label): void {
     const { f, p, q } = this.#x;
     f.block('taken', (taken) => {

@@ -1,6 +1,6 @@
-// Writes one column of a row group as a chunk of a Parquet file: one data page (version 2), and a dictionary if that saves half.
-// Source: Encodings.md and parquet.thrift of the Parquet format. Pages are the same as those that hyparquet-writer
-// makes from plain arrays.
+// Writes one column of a row group as a chunk of a Parquet file: one data page (version 2), and a dictionary if it halves the size.
+// Source: Encodings.md and parquet.thrift of the Parquet format. The pages are identical to the pages that
+// hyparquet-writer creates from plain arrays.
 import { ByteWriter } from 'hyparquet-writer';
 import { writePageHeader } from 'hyparquet-writer/src/datapage.js';
 import { writeRleBitPackedHybrid } from 'hyparquet-writer/src/encoding.js';
@@ -24,22 +24,22 @@ type Encoding = 'PLAIN' | 'RLE_DICTIONARY';
 
 const TYPES = { integer: 'INT32', number: 'DOUBLE', text: 'BYTE_ARRAY', boolean: 'BOOLEAN' } as const;
 const CODEC = 'SNAPPY';
-/** Number of values sampled before a dictionary is built. */
+/** Number of values that are sampled to decide whether to build a dictionary. */
 const SAMPLE = 1000;
-/** Bytes of the length before a text. */
+/** Size of the length in front of each text, bytes. */
 const LENGTH_BYTES = 4;
 
-/** Encoded values of a chunk. */
+/** The encoded values of a chunk. */
 interface Encoded {
   encoding: Encoding;
   values: Uint8Array;
-  /** null: no dictionary. */
+  /** null: the chunk has no dictionary. */
   dictionary: { bytes: Uint8Array; words: number } | null;
   /** null: the chunk has no values. */
   bounds: { least: Bound; most: Bound } | null;
 }
 
-/** Appends the chunk, which needs at least one row. */
+/** Appends the chunk of a column, which must have at least one row. */
 export function writeChunk(writer: ByteWriter, held: HeldColumn): ColumnChunk {
   const { column, rows, nulls } = held;
   const encoded = encodedOf(held);
@@ -91,7 +91,7 @@ export function writeChunk(writer: ByteWriter, held: HeldColumn): ColumnChunk {
 
 type PageHeader = Parameters<typeof writePageHeader>[1];
 
-/** Writes pages and adds up their uncompressed sizes. */
+/** Writes pages and computes the sum of their uncompressed sizes. */
 class SizeCount {
   readonly #writer: ByteWriter;
   uncompressed = 0;
@@ -100,7 +100,7 @@ class SizeCount {
     this.#writer = writer;
   }
 
-  /** `levels` are never compressed. */
+  /** Writes a page. `levels` are stored uncompressed, as the format requires. */
   page(type: PageHeader['type'], levels: Uint8Array, bytes: Uint8Array, header: Partial<PageHeader>): void {
     const writer = this.#writer;
     const compressed = snappyCompress(bytes);
@@ -124,11 +124,11 @@ function statisticsOf(
 ): NonNullable<ChunkMetadata['statistics']> {
   const statistics = {
     null_count: BigInt(nulls),
-    // NaN cannot occur: such a score is an error.
+    // NaN does not occur, because a score that is NaN is reported as an error.
     ...(kind === 'number' ? { nan_count: 0n } : {}),
   };
   if (bounds === null) return statistics;
-  // The format requires these signs of zero.
+  // The format requires -0 as a minimum and +0 as a maximum.
   return {
     ...statistics,
     min_value: bounds.least === 0 ? -0 : bounds.least,
@@ -153,7 +153,7 @@ function dictionaryCodes(codes: Int32Array, words: number): Uint8Array {
   return out.getBytes();
 }
 
-/** Bit-packed, because fastparquet cannot read runs in a column with nulls. */
+/** Encodes booleans as packed bits. fastparquet cannot read run-length encoded booleans in a column with nulls. */
 function encodedFlags(flags: Uint8Array): Encoded {
   const bounds = flags.length === 0 ? null : { least: !flags.includes(0), most: flags.includes(1) };
   return { encoding: 'PLAIN', values: bitsOf(flags, flags.length), dictionary: null, bounds };
@@ -191,7 +191,7 @@ const dictionaryEncoded = (
   bounds,
 });
 
-/** Encodes texts from a known list as a dictionary of the used words, in the list's order. */
+/** Encodes texts from a known list. The dictionary contains the words that occur, in the order of the list. */
 function encodedWords(cells: Int32Array, words: readonly string[]): Encoded {
   const codes = new Int32Array(words.length);
   for (let i = 0; i < cells.length; i++) codes[cells[i]!] = 1;
@@ -226,7 +226,7 @@ function encodedTexts(texts: PresentTexts): Encoded {
     if (compareBytes(bytes, from, to, starts[least]!, ends[least]!) < 0) least = i;
     if (compareBytes(bytes, from, to, starts[most]!, ends[most]!) > 0) most = i;
   }
-  // A latin1 string of the bytes identifies a text as well as its decoded string.
+  // Decoding the bytes as latin1 gives a unique key for each text.
   const keyOf = (i: number): string => bytes.toString('latin1', starts[i]!, ends[i]!);
   const copy = (i: number): Buffer => Buffer.from(bytes.subarray(starts[i]!, ends[i]!));
   const bounds = count === 0 ? null : { least: copy(least), most: copy(most) };
@@ -257,7 +257,7 @@ interface Dictionary<Key> {
   codes: Int32Array;
 }
 
-/** The distinct values in order of occurrence; null: they are more than half of all values. */
+/** The distinct values in order of occurrence; null: more than half of all values are distinct. */
 function dictionaryOf<Key extends string | number>(count: number, keyOf: (i: number) => Key): Dictionary<Key> | null {
   const sample = new Set<Key>();
   const looked = Math.min(count, SAMPLE);
@@ -278,7 +278,7 @@ function dictionaryOf<Key extends string | number>(count: number, keyOf: (i: num
   return { entries: [...known.keys()], codes };
 }
 
-/** Whether a dictionary with its codes takes at most half the bytes of plain values. */
+/** Whether the dictionary and its codes take at most half the bytes of plain values. */
 function pays({ entries, codes }: Dictionary<unknown>, dictionaryBytes: number, plainBytes: number): boolean {
   const width = Math.max(1, Math.ceil(Math.log2(entries.length)));
   return 2 * (dictionaryBytes + Math.ceil((codes.length * width) / 8)) <= plainBytes;

@@ -1,4 +1,4 @@
-// Reads one column of a Parquet file page by page, and keeps the rest of a page between batches.
+// Reads one column of a Parquet file page by page. Rows of a page that were not taken yet are kept for the next batch.
 import type { DataPageHeader, PageHeader, SchemaElement } from 'hyparquet';
 import { SluiceError } from '../../core/errors.ts';
 import {
@@ -21,34 +21,40 @@ import { RunDecoder } from './run-decoder.ts';
 type DataPageHeaderV2 = NonNullable<PageHeader['data_page_header_v2']>;
 
 /**
- * Larger dictionaries of numbers are formatted for each cell, because lookups of their texts would miss the CPU cache.
+ * Maximum number of words in a dictionary of numbers whose texts are cached. With a larger dictionary each cell is
+ * formatted, because lookups would miss the CPU cache.
  */
 const MOST_NUMBER_TEXTS = 4096;
 
-/** Larger dictionaries of texts are not sent to the workers as word lists; each cell is written instead. */
+/**
+ * Maximum size of a dictionary of texts that is sent to the workers as a word list. With a larger dictionary, the text
+ * of each cell is written.
+ */
 const MOST_LISTED_BYTES = 4 * 1024 * 1024;
-/** Maximum rows of a page. Equal values take no bytes, so the size of a page does not bound the work. */
+/**
+ * Maximum rows of a page. The size of a page in bytes does not bound the work, because repeated values take no bytes.
+ */
 const MOST_PAGE_ROWS = 2 ** 26;
-/** If a page has at most this many bytes of text left, the exact size of the next texts is not computed. */
+/** If a page has at most this many bytes left, they are used as the upper bound of the text bytes of the next rows. */
 const FEW_BYTES = 64 * 1024;
 
-/** Representation of the current page's values. */
+/** Representation of the values in the current page. */
 type Values = 'plain' | 'codes';
 
 interface ParquetColumnOptions {
   pages: PageReader;
-  /** Maximum rows taken at once. */
+  /** Maximum number of rows per call of `take`. */
   rows: number;
   /** Maximum text length of a record, bytes; longer texts are not copied. */
   recordBytes: number;
   budget: TableBudget;
 }
 
-/** Texts of an unlisted dictionary in the page's format, each preceded by its length. */
+/** The texts of a dictionary that is too large for a word list, as stored in its page: each text follows its length. */
 interface PlainWords {
   bytes: Uint8Array;
   view: DataView;
-  /** Start of each text. */
+  /** Start of each text in `bytes`. */
   starts: Int32Array;
   /** Length of the longest text that is copied, bytes. */
   longest: number;
@@ -75,12 +81,12 @@ export class ParquetColumn implements SizedColumn {
   #view: DataView<ArrayBufferLike> = new DataView(new ArrayBuffer(0));
   /** Start of the next plain value. */
   #at = 0;
-  /** Number of words in the dictionary; -1: no dictionary. */
+  /** Number of words in the dictionary; -1: the column has no dictionary. */
   #words = -1;
-  /** null: no dictionary, or one of too many numbers to cache their texts. */
+  /** The words of the dictionary. null: the column has no dictionary, or a dictionary of too many numbers. */
   #dictionary: Fragments | null = null;
   #plainWords: PlainWords | null = null;
-  /** Values of a dictionary of numbers that doubles represent exactly. */
+  /** The values of a dictionary of numbers, if doubles represent all values exactly. */
   #numbers: Float64Array | null = null;
 
   constructor(element: SchemaElement, key: Uint8Array, { pages, rows, recordBytes, budget }: ParquetColumnOptions) {
@@ -99,7 +105,7 @@ export class ParquetColumn implements SizedColumn {
     this.#words = 2;
   }
 
-  /** Sets whether the model reads the column; before the first row group. */
+  /** Sets whether the model reads the column. Must be set before the first row group begins. */
   set forModel(forModel: boolean) {
     this.#meaning = meaningOf(this.#element, forModel);
   }
@@ -137,7 +143,7 @@ export class ParquetColumn implements SizedColumn {
     }
     const left = this.#plain.length - this.#at;
     if (left <= FEW_BYTES) return left;
-    // An upper bound, because rows without a value have no text.
+    // The sum is an upper bound, because rows without a value have no text.
     let at = this.#at;
     for (let i = 0; i < rows && at + 4 <= this.#plain.length; i++) {
       const length = this.#view.getInt32(at, true);
@@ -148,8 +154,8 @@ export class ParquetColumn implements SizedColumn {
   }
 
   /**
-   * Fills `out` with the next rows of the current page. A text that `marks` does not admit becomes `null`. @throws
-   * Error if there are fewer values
+   * Fills `out` with the next rows of the current page. A text that `marks` rejects as too long becomes `null`.
+   * @throws Error if the page has fewer values
    */
   take(out: BatchColumn, rows: number, marks: RowMarks): void {
     out.repeats = false;
@@ -186,7 +192,7 @@ export class ParquetColumn implements SizedColumn {
     if (numbers) for (let i = 0; i < rows; i++) values[i] = numbers[codes[i]!]!;
   }
 
-  /** Writes cells whose codes of an unlisted dictionary are in `out.codes`. */
+  /** Writes the texts of cells whose codes are in `out.codes`, from a dictionary that is too large for a word list. */
   #takeWords(out: BatchColumn, rows: number, { bytes, view, starts }: PlainWords, { marks }: Taking): void {
     const { tokens, ends, codes } = out;
     tokens.length = 0;
@@ -234,7 +240,7 @@ export class ParquetColumn implements SizedColumn {
     out.fragments = null;
   }
 
-  /** End of the plain value at `at`. @throws Error */
+  /** One past the last byte of the plain value at `at`. @throws Error if the page is too short */
   #endOf(view: DataView, bytes: Uint8Array, at: number): number {
     const length = this.#lengthAt(view, at);
     const end = at + length + (this.#width > 0 ? 0 : 4);
@@ -297,7 +303,7 @@ export class ParquetColumn implements SizedColumn {
     return { bytes, view, starts, longest: Math.min(longest, this.#recordBytes) };
   }
 
-  /** The numbers of a dictionary, followed by NaN for nulls; null: a double cannot represent one of them. */
+  /** The numbers of a dictionary, followed by NaN for nulls; null: doubles cannot represent all of them exactly. */
   #exactNumbers(view: DataView, count: number, { read, odd }: NumbersMeaning): Float64Array | null {
     const numbers = new Float64Array(count + 1).fill(Number.NaN);
     for (let i = 0; i < count; i++) {
@@ -328,7 +334,7 @@ export class ParquetColumn implements SizedColumn {
     this.#takeValues(bytes, levels, { rows, present: rows - nulls, encoding });
   }
 
-  /** Counts nulls; `again` resets the levels. */
+  /** Counts the nulls in the next rows. `again` must reset the levels. */
   #nullsOf(rows: number, again: () => void): number {
     let nulls = 0;
     const most = this.#level.length;
@@ -349,7 +355,7 @@ export class ParquetColumn implements SizedColumn {
     this.left = rows;
     this.#values = 'codes';
     if (encoding === 'RLE_DICTIONARY' || encoding === 'PLAIN_DICTIONARY') {
-      // A page that contains only nulls may have no codes at all.
+      // A page that contains only nulls may have no bytes of codes.
       this.#codes.reset(bytes, Math.min(at + 1, bytes.length), bytes.length, bytes[at] ?? 0);
     } else if (this.#meaning.kind === 'booleans') {
       if (encoding === 'RLE') this.#codes.reset(bytes, Math.min(at + 4, bytes.length), bytes.length, 1);
@@ -366,7 +372,7 @@ export class ParquetColumn implements SizedColumn {
   }
 }
 
-/** Options for taking cells. `level` is 0 for a row without a value; null: every row has one. */
+/** Options for taking cells. `level`: 0 for each row without a value; null: every row has a value. */
 interface Taking {
   level: Int32Array | null;
   marks: RowMarks;
@@ -374,5 +380,5 @@ interface Taking {
 
 type NumbersMeaning = Extract<Meaning, { kind: 'numbers' }>;
 
-/** Whether decoding requires the number of present values. */
+/** Whether decoding a page in this encoding requires the number of values that are present. */
 const isRare = (encoding: string): boolean => encoding.startsWith('DELTA') || encoding === 'BYTE_STREAM_SPLIT';

@@ -1,5 +1,5 @@
-// Reads a Parquet file as batches of columns, page by page.
-// Memory use is a page and a dictionary per column, independent of the size of row groups.
+// Reads a Parquet file as batches of columns, one page at a time.
+// Memory holds one page and one dictionary per column, independent of the size of row groups.
 
 import { type FileHandle, open } from 'node:fs/promises';
 import { type FileMetaData, parquetMetadata, parquetSchema, type SchemaTree } from 'hyparquet';
@@ -17,13 +17,13 @@ import { checkThrift } from './thrift-check.ts';
 
 interface RowGroup {
   rows: number;
-  /** Offset of its first byte in the file. */
+  /** Offset of the row group's first byte in the file. */
   byte: number;
-  /** Stored (compressed) size. */
+  /** Stored (compressed) size of the row group, bytes. */
   bytes: number;
 }
 
-/** Ends of the row groups; a single end for all rows if the groups are not stored in order. */
+/** The ends of the row groups. If the groups are not stored in order, a single end with all rows. */
 function groupEnds(groups: readonly RowGroup[], from: number, to: number): GroupEnd[] {
   const ends = groups.map(({ rows, byte, bytes }, i) => ({ rows, end: groups[i + 1]?.byte ?? byte + bytes }));
   const isOrdered = groups.every(({ byte, bytes }, i) => byte + bytes <= ends[i]!.end && bytes > 0);
@@ -36,31 +36,31 @@ function groupEnds(groups: readonly RowGroup[], from: number, to: number): Group
 interface ParquetOptions {
   /** Row groups to read, from 0; `to` is exclusive. Default: all. */
   groups?: { from: number; to: number } | undefined;
-  /** Called with the stored size of every page that was read. */
+  /** Called after every page with its stored size. */
   onRead?: (bytes: number) => void;
-  /** Selects columns to ignore, which may be nested. */
+  /** Whether to ignore the column with this name. Ignored columns may be nested. */
   ignored?: (name: string) => boolean;
-  /** Default: no limits except on the text of a row. */
+  /** Default: only the text of a row is limited. */
   budget?: TableBudget | undefined;
 }
 
-/** Codecs that Node and hyparquet decompress; others require an additional library. */
+/** Codecs that Node and hyparquet decompress. All other codecs require an additional library. */
 const USUAL_CODECS = new Set(['UNCOMPRESSED', 'SNAPPY', 'ZSTD', 'GZIP']);
 
-/** Read-ahead of all columns together, and the minimum of a single column, bytes. */
+/** Bytes to read ahead for all columns together. `LEAST_AHEAD`: minimum for a single column. */
 const AHEAD_BYTES = 16 * 1024 * 1024;
 const LEAST_AHEAD = 16 * 1024;
-/** Maximum read-ahead per column, bytes; larger if each read is a request to a server. */
+/** Maximum bytes to read ahead per column. The limit is larger if each read is a request to a remote server. */
 const MOST_AHEAD = { near: 64 * 1024, far: 1024 * 1024 };
 
 /**
- * Bytes at the end of a file that usually contain the footer, bytes of the footer's length and magic number, and that
- * magic number ("PAR1").
+ * Number of bytes at the end of a file that usually contain the whole footer. `FOOTER_END`: bytes of the footer's
+ * length and the magic number. `MAGIC`: the magic number, "PAR1".
  */
 const TAIL_BYTES = 512 * 1024;
 const FOOTER_END = 8;
 const MAGIC = 0x31524150;
-/** Maximum size of a footer, bytes; enough for some 100,000 column chunks. */
+/** Maximum size of a footer, bytes; enough for about 100,000 column chunks. */
 const MOST_FOOTER_BYTES = 64 * 1024 * 1024;
 
 type Group = FileMetaData['row_groups'][number];
@@ -87,7 +87,7 @@ export async function openRandomAccess(path: string): Promise<RandomAccess & { c
   };
 }
 
-/** Random access to an object. `byteLength`: size of the whole object. */
+/** Random access to an object in object storage. `byteLength`: size of the whole object. */
 export const slicedAccess = (
   name: string,
   byteLength: number,
@@ -98,7 +98,7 @@ export const slicedAccess = (
   read: async (target, position) => target.set(await slice(position, position + target.length)),
 });
 
-/** @throws SluiceError truncated_input if it is not a complete Parquet file */
+/** The row groups of a file. @throws SluiceError truncated_input if the file is not a complete Parquet file */
 export async function rowGroups(file: RandomAccess): Promise<RowGroup[]> {
   return (await metadataOf(file)).row_groups.map(groupOf);
 }
@@ -182,9 +182,9 @@ class ParquetTable implements ColumnSource {
   readonly #groups: readonly Group[];
   readonly #onRead: (bytes: number) => void;
   #group = 0;
-  /** Rows of the current group that were not read yet. */
+  /** Number of rows of the current group that were not read yet. */
   #left = 0;
-  /** Bytes of the current group that were reported. */
+  /** Number of bytes of the current group that were reported to `#onRead`. */
   #told = 0;
 
   constructor(file: RandomAccess, parts: TableParts) {
@@ -274,6 +274,6 @@ const isNested = ({ children, element }: SchemaTree): boolean =>
 const nestedColumn = (file: string, column: string): SluiceError =>
   new SluiceError(
     'header_mismatch',
-    // Other names may be values of the input.
+    // The message omits other names, because they may be values of the input.
     `${file}: the column${/^[A-Za-z_][A-Za-z0-9_]*$/.test(column) ? ` ${column}` : ''} is nested; flatten it, or declare it as ignored`,
   );

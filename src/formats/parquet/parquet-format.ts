@@ -1,4 +1,4 @@
-// Parquet as an input and output format. It is read from its end and compresses its pages itself.
+// Parquet as an input and output format. Reading starts at the end of the file, and pages are compressed individually.
 
 import { SluiceError } from '../../core/errors.ts';
 import type { Compression } from '../../core/file-format.ts';
@@ -13,7 +13,7 @@ export const PARQUET: TableFormat = {
       throw new SluiceError('usage', 'a Parquet file cannot be read from a pipe, because it is read from its end');
     refuseCompressed(name, compression);
     const { openRandomAccess, openParquet, slicedAccess } = await import('./parquet-file.ts');
-    // A shard reads some of the bytes at their offsets in the whole file.
+    // A shard reads a piece of the object. Positions in the file are offsets in the whole object.
     const near = slice ? null : await openRandomAccess(name);
     const file = near ?? slicedAccess(name, piece?.totalBytes ?? totalBytes, slice!);
     let closed = false;
@@ -31,7 +31,7 @@ export const PARQUET: TableFormat = {
       await close();
       throw error;
     });
-    // Reading an object must wait for the server.
+    // Only reads of a local file never wait; reads of an object wait for the server.
     const chunks = await tableChunks(await rowsOf(table, onlyRow), { near: near !== null, budget });
     const ends = table.ends.map(({ end, rows }) => ({ end: end - (piece?.from ?? 0), rows }));
     return { chunks, ends, bytesRead: () => read, close };

@@ -1,4 +1,4 @@
-// Reads the pages of one column of a Parquet file: locates and decompresses them, and converts values to the plain encoding.
+// Reads the pages of one column of a Parquet file: locates and decompresses pages, and converts their values to the plain encoding.
 import { gunzipSync } from 'node:zlib';
 import type { PageHeader } from 'hyparquet';
 import { parquetHeader } from 'hyparquet/src/column.js';
@@ -7,17 +7,17 @@ import { SluiceError } from '../../core/errors.ts';
 import { zstd } from '../../core/zstd.ts';
 import { checkThrift } from './thrift-check.ts';
 
-// Decompresses raw Snappy data. The library copies byte by byte; this code copies long runs at once.
+// Decompresses raw Snappy data. hyparquet copies byte by byte; this code copies long runs with a single call.
 
-/** Minimum length of a range copied by a call, bytes. For shorter ranges a loop is as fast. */
+/** Minimum length of a range that is copied with a call, bytes. For shorter ranges, a loop is as fast as a call. */
 const LONG = 32;
 
 const damaged = (): Error => new Error('a page is not valid Snappy data');
 
-/** Fills `out` with the decompressed bytes. @throws Error if the data is damaged or has another size */
+/** Fills `out` with the decompressed bytes. @throws Error if the data is damaged or its size is not `out.length` */
 export function unpackSnappy(packed: Uint8Array, out: Uint8Array): void {
   const end = packed.length;
-  // It starts with the decompressed size as a varint, which is already known.
+  // The data starts with the decompressed size as a varint. The size is already known, so it is skipped.
   let p = packed.findIndex((byte) => byte < 128) + 1;
   if (p === 0) throw damaged();
   let o = 0;
@@ -46,7 +46,7 @@ export function unpackSnappy(packed: Uint8Array, out: Uint8Array): void {
       }
       if (back === 0 || back > o || o + length > out.length) throw damaged();
       if (back >= length && length >= LONG) out.copyWithin(o, o - back, o - back + length);
-      // The copied range may overlap the bytes that the copy itself writes.
+      // The source range may overlap the bytes that this copy writes, so bytes are copied in order.
       else for (let i = 0; i < length; i++) out[o + i] = out[o - back + i]!;
     }
     o += length;
@@ -65,26 +65,32 @@ function littleEndian(bytes: Uint8Array, at: number, count: number): number {
 export interface RandomAccess {
   name: string;
   byteLength: number;
-  /** Fills `target` with the bytes from `position`. @throws SluiceError */
+  /** Fills `target` with the bytes of the file starting at `position`. @throws SluiceError */
   read(target: Uint8Array, position: number): Promise<void>;
 }
 
 /** Decompressors for codecs that neither Node nor hyparquet supports. */
 export type Decompressors = Record<string, ((input: Uint8Array, length: number) => Uint8Array) | undefined>;
 
-/** Bytes that usually contain a whole page header, including statistics. */
+/** Number of bytes that usually contain a whole page header with its statistics. */
 const HEADER_BYTES = 512;
 /** Maximum size of a page header, bytes. */
 const MOST_HEADER_BYTES = 1024 * 1024;
-/** Bytes after a decompressed page that may be read. */
+/** Number of bytes after a decompressed page that may be read. */
 const SLACK = 8;
-/** Maximum size of a page, bytes, because whole pages are held in memory. Writers make pages of about a megabyte. */
+/**
+ * Maximum size of a page, bytes, because a whole page is held in memory. Writers usually create pages of about a
+ * megabyte.
+ */
 export const MOST_PAGE_BYTES = 64 * 1024 * 1024;
-/** Maximum bytes of the current pages of all columns, unless they are at most this multiple of their stored size. */
+/**
+ * The current pages of all columns may have `MOST_HELD_BYTES` together, or `MOST_RATIO` times their stored size if that
+ * is more.
+ */
 const MOST_HELD_BYTES = 128 * 1024 * 1024;
 const MOST_RATIO = 16;
 
-/** Total size of the pages that all columns of a table hold. */
+/** The total size of the pages that all columns of a table hold in memory. */
 export class HeldPages {
   #bytes = 0;
   #stored = 0;
@@ -121,10 +127,11 @@ export interface ChunkPlace {
 export interface Page {
   header: PageHeader;
   /**
-   * Decompressed bytes, valid until the next page. In version 2 they start with the levels, which are never compressed.
+   * Decompressed bytes, valid until the next page is read. In version 2 they start with the levels, which are never
+   * compressed.
    */
   bytes: Uint8Array;
-  /** End of the levels in version 2, otherwise 0. */
+  /** End position of the levels in a page of version 2, otherwise 0. */
   levels: number;
 }
 
@@ -133,7 +140,7 @@ export class PageReader {
   readonly #file: RandomAccess;
   readonly #decompressors: Decompressors;
   readonly #windowBytes: number;
-  /** Bytes `#from` to `#to - 1` of the file. */
+  /** The window: bytes `#from` to `#to - 1` of the file. */
   #window = Buffer.alloc(0);
   #from = 0;
   #to = 0;
@@ -143,10 +150,10 @@ export class PageReader {
   #unpacked = new Uint8Array(0);
   readonly #held: HeldPages;
   #page = NO_PAGE;
-  /** Size of the dictionary that is held in addition. */
+  /** Size of the dictionary page that is held in addition to the current page. */
   #dictionary = NO_PAGE;
 
-  /** `windowBytes`: bytes per read. `held`: shared by all columns of the table. */
+  /** `windowBytes`: bytes per read. `held`: the total that all columns of the table share. */
   constructor(file: RandomAccess, decompressors: Decompressors, windowBytes: number, held: HeldPages) {
     this.#file = file;
     this.#held = held;
@@ -164,14 +171,14 @@ export class PageReader {
     this.#dictionary = NO_PAGE;
   }
 
-  /** Keeps the current page, a dictionary, until the next chunk begins. */
+  /** Keeps the current page, which must be a dictionary, until the next chunk begins. */
   keepDictionary(): void {
     this.#held.replace(this.#dictionary, NO_PAGE);
     this.#dictionary = this.#page;
     this.#page = NO_PAGE;
   }
 
-  /** Accounts for `bytes` needed to decode the current page. @throws SluiceError limit_exceeded */
+  /** Counts `bytes` of memory that decoding the current page needs. @throws SluiceError limit_exceeded */
   reserve(bytes: number): void {
     if (bytes > MOST_PAGE_BYTES) throw tooLargePage();
     const page = { ...this.#page, bytes: this.#page.bytes + bytes };
@@ -179,7 +186,10 @@ export class PageReader {
     this.#page = page;
   }
 
-  /** Reads the next page; `stored`: its size in the file. @throws Error if no page is left, or it is invalid */
+  /**
+   * Reads the next page; `stored`: its size in the file.
+   * @throws Error if the chunk has no further page, or the page is invalid
+   */
   async next(): Promise<Page & { stored: number }> {
     const began = this.#at;
     const header = await this.#header();
@@ -195,7 +205,8 @@ export class PageReader {
   }
 
   /**
-   * Reads a page header. Its statistics can contain long texts, so a truncated header is read again with more bytes.
+   * Reads a page header. The statistics in a header can contain long texts, so a truncated header is read again with
+   * more bytes.
    */
   async #header(): Promise<PageHeader> {
     for (let bytes = HEADER_BYTES; ; bytes *= 8) {
@@ -207,7 +218,7 @@ export class PageReader {
       try {
         checkThrift(found, 0);
         const header = parquetHeader(reader);
-        // A truncated text is not detected as an error, but the reader's offset is then beyond the bytes.
+        // The parser does not detect a truncated text, but its offset is then beyond the bytes.
         if (reader.offset <= n) {
           this.#at += reader.offset;
           return header;
@@ -249,7 +260,7 @@ export class PageReader {
     return { bytes: out, levels };
   }
 
-  /** The decompressed bytes, in `out` or in another array. */
+  /** Decompresses a page. Returns `out` or another array. */
   #decompressed(packed: Uint8Array, out: Uint8Array): Uint8Array {
     if (out.length === 0) return out;
     const options = { maxOutputLength: out.length };
@@ -273,9 +284,9 @@ export class PageReader {
 }
 
 /**
- * Converts the values of a page from `at` to the plain encoding; null: they already have it. Values of width 0 have a
- * length prefix.
- * @throws Error for an unsupported encoding of the type
+ * Converts the values of a page, starting at `at`, to the plain encoding; null: they already have it. If the width of
+ * the type is 0, each value follows its length.
+ * @throws Error if the type does not support the encoding
  */
 export function plainValues(
   page: Uint8Array,
@@ -325,7 +336,7 @@ function deltas(
   wide: boolean,
   reserve: (bytes: number) => void,
 ): Int32Array | BigInt64Array {
-  // Memory must be reserved first, because equal deltas take no bytes in the page.
+  // Memory must be reserved before decoding, because equal deltas take no bytes in the page.
   reserve(count * (wide ? 8 : 4));
   const out = wide ? new BigInt64Array(count) : new Int32Array(count);
   if (count === 0) return out;
@@ -334,7 +345,9 @@ function deltas(
   return out;
 }
 
-/** Maximum values of a block. The library would loop forever over some invalid block sizes. */
+/**
+ * Maximum number of values in a block. The check also avoids that the library loops forever over invalid block sizes.
+ */
 const MOST_BLOCK_VALUES = 2 ** 20;
 
 /** @throws Error if the block sizes are impossible */
@@ -364,12 +377,15 @@ function joinedStreams(page: Uint8Array, at: number, count: number, width: numbe
 
 interface Lengths {
   own: Int32Array | BigInt64Array;
-  /** Length of the prefix that each text shares with the previous one, bytes. */
+  /** For each text: the length of the prefix that it shares with the previous text, bytes. */
   prefixes: Int32Array | null;
   reserve: (bytes: number) => void;
 }
 
-/** Decodes texts whose lengths are stored before all texts, into texts with a length prefix each. */
+/**
+ * Converts texts whose lengths are all stored in front of the first text into the plain encoding, in which each text
+ * follows its length.
+ */
 function withLengths(page: Uint8Array, reader: Reader, { own, prefixes, reserve }: Lengths): Uint8Array {
   let size = 4 * own.length;
   for (let i = 0; i < own.length; i++) size += Number(own[i]!) + (prefixes?.[i] ?? 0);

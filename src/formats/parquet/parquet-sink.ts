@@ -7,14 +7,14 @@ import { writeChunk } from './parquet-chunk.ts';
 
 const TYPES = { integer: 'INT32', number: 'DOUBLE', text: 'STRING', boolean: 'BOOLEAN' } as const;
 
-/** Like `columnarSink`. */
+/** Creates a `columnarSink` that writes Parquet. */
 export function parquetSink(inner: ByteSink, options: ColumnarSinkOptions): ByteSink {
   return columnarSink(inner, options, parquetWriter);
 }
 
 /**
- * hyparquet-writer writes the header and the footer. Column chunks are written here, because it accepts only plain
- * arrays per column.
+ * hyparquet-writer writes the header and the footer. Column chunks are written by `writeChunk`, because
+ * hyparquet-writer accepts only plain arrays.
  */
 function parquetWriter(columns: readonly OutputColumn[]): FormatWriter {
   const bytes = new ByteWriter();
@@ -22,7 +22,7 @@ function parquetWriter(columns: readonly OutputColumn[]): FormatWriter {
   const writer = new ParquetWriter({ writer: bytes, schema: schemaFromColumnData({ columnData }) });
   const taken = (): Uint8Array => {
     const written = bytes.getBytes();
-    // Written bytes are released; the writer continues to count in `offset`.
+    // Discards the written bytes. `offset` of the writer still counts them.
     bytes.index = 0;
     return written;
   };

@@ -1,4 +1,4 @@
-// Types of Parquet columns, and how to read their values: as a double, or as a lossless JSON token.
+// Types of Parquet columns, with functions that read their values as doubles or as lossless JSON tokens.
 import type { SchemaElement } from 'hyparquet';
 import { parseFloat16 } from 'hyparquet/src/convert.js';
 import type { ValueKind } from '../../core/block.ts';
@@ -13,13 +13,13 @@ import {
   timeText,
 } from '../columns/json-text.ts';
 
-// Reads plain numbers of a page as doubles. Each type has its own loop, because a shared loop would call a function per
-// value.
+// The functions below read plain numbers of a page as doubles. Each type has its own loop, because a shared loop would
+// call a function per value.
 
-/** Reads a value in place; NaN: not a number. */
+/** Reads the value at byte `at`; NaN: the value is not a number. */
 type NumberAt = (view: DataView, at: number) => number;
 
-/** Plain values in `view` from byte `at`. `level`: 0 for a null row; null: no row is null. */
+/** Plain values in `view`, starting at byte `at`. `level`: 0 for each null row; null: no row is null. */
 interface PlainNumbers {
   view: DataView;
   at: number;
@@ -27,8 +27,8 @@ interface PlainNumbers {
 }
 
 /**
- * Reads `rows` values, with NaN for nulls. `next`: start of the following value; `odd`: doubles cannot represent one of
- * the values exactly, so its text must be written.
+ * Reads `rows` values, with NaN for nulls. `next`: position after the last value. `odd`: doubles cannot represent all
+ * values exactly, so their texts must be written.
  * @throws RangeError if there are fewer values
  */
 type TakeNumbers = (values: Float64Array, rows: number, from: PlainNumbers) => { next: number; odd: boolean };
@@ -38,7 +38,7 @@ const isBeyondDoubles = (value: number): boolean => value > Number.MAX_SAFE_INTE
 
 const HIGH = 2 ** 32;
 
-/** Reads doubles for the model: an infinity is a value, NaN is a missing one. */
+/** Reads doubles for the model: an infinity is a value, NaN is a missing value. */
 const takeDoubles: TakeNumbers = (values, rows, { view, at, level }) => {
   let next = at;
   for (let i = 0; i < rows; i++) {
@@ -84,10 +84,13 @@ const takingBy =
     return { next, odd };
   };
 
-/** Writes a value as a token. If values have a length prefix, `at` is after it. */
+/** Formats the value at `at` as a token. If each value follows its length, `at` is the position after the length. */
 type Token = (view: DataView, at: number, length: number) => string;
 
-/** `odd` returns the token of a value that no double represents exactly; null: a double represents it. */
+/**
+ * A column of numbers. `odd` returns the token of a value that no double represents exactly; null: a double represents
+ * the value.
+ */
 interface Numbers {
   kind: 'numbers';
   read: NumberAt;
@@ -97,7 +100,7 @@ interface Numbers {
 
 export type Meaning = Numbers | { kind: 'booleans' } | { kind: 'texts' } | { kind: 'others'; token: Token };
 
-/** Bytes of a value; 0: each value has a length prefix. */
+/** Bytes of a value; 0: each value follows its length. */
 export function widthOf({ type, type_length: length }: SchemaElement): number {
   switch (type) {
     case 'INT32':
@@ -190,8 +193,8 @@ function convertedAnnotation(converted: SchemaElement['converted_type'], scale: 
 }
 
 /**
- * The kind of values in a column. Bytes without an annotation count as text: old writers do not annotate text, and
- * others can be configured not to.
+ * The kind of values in a column. Bytes without an annotation count as text, because old writers do not annotate text,
+ * and newer writers can be configured not to.
  */
 export function kindOfElement(element: SchemaElement): ValueKind {
   const { type } = element;
@@ -214,7 +217,7 @@ export function kindOfElement(element: SchemaElement): ValueKind {
   }
 }
 
-/** `forModel`: the model reads the column; see `TypedTable.readForModel`. */
+/** How to read the values of a column. `forModel`: the model reads the column; see `TypedTable.readForModel`. */
 export function meaningOf(element: SchemaElement, forModel: boolean): Meaning {
   const { type } = element;
   const annotation = annotationOf(element);
@@ -245,7 +248,7 @@ const numbersBy = (read: NumberAt, width: number): Numbers => ({
 
 const isNotFinite = (value: number): boolean => !Number.isFinite(value);
 
-/** Reads floating-point numbers. Passed-through NaN and infinities must differ from cells without a value. */
+/** How to read floating-point numbers. In columns outside the model, NaN and infinities must differ from nulls. */
 function floats(read: NumberAt, width: number, forModel: boolean): Numbers {
   if (forModel) return numbersBy(read, width);
   const odd = (view: DataView, at: number) => {
@@ -274,13 +277,19 @@ const UINT64 = {
   odd: (view: DataView, at: number): string | null => unsafe(view.getBigUint64(at, true)),
 };
 
-/** All digits as a JSON number, because smaller values of the column are numbers too. */
+/**
+ * The token of an integer beyond the exact range of doubles: all digits, as a JSON number, because smaller values of
+ * the column are JSON numbers too.
+ */
 const unsafe = (value: bigint): string | null => (Number.isSafeInteger(Number(value)) ? null : String(value));
 
-/** Exponent of the largest exact power of ten; quotients of exact doubles by it are correctly rounded. */
+/**
+ * Exponent of the largest power of ten that a double represents exactly. Dividing an exact double by such a power
+ * rounds correctly.
+ */
 const EXACT_POWERS = 22;
 
-/** For the model, the nearest double of each decimal; for passthrough, the digits as text. */
+/** How to read decimals: the nearest doubles for the model, otherwise the digits as text. */
 function decimals(element: SchemaElement, scale: number, forModel: boolean): Meaning {
   const unscaled = unscaledOf(element);
   if (!forModel) return { kind: 'others', token: (...at) => `"${decimalText(unscaled(...at), scale)}"` };
@@ -301,7 +310,10 @@ function unscaledOf({ type }: SchemaElement): (view: DataView, at: number, lengt
   return bigEndian;
 }
 
-/** Maximum bytes of a decimal. Formats allow 32; the decoding time grows with the square of the length. */
+/**
+ * Maximum bytes of a decimal. The format allows 32. A limit is needed because the decoding time grows with the square
+ * of the length.
+ */
 const MOST_DECIMAL_BYTES = 256;
 
 function bigEndian(view: DataView, at: number, length: number): bigint {
@@ -319,19 +331,19 @@ function smallBigEndian(view: DataView, at: number, length: number): number {
   return value;
 }
 
-/** Nanoseconds per day, and the Julian day of 1970-01-01, which define the parts of an INT96. */
+/** Nanoseconds per day, and the Julian day of 1970-01-01, which define the two fields of an INT96. */
 const DAY_NANOS = 86_400_000_000_000n;
 const JULIAN_EPOCH = 2_440_588n;
 
 /**
- * Creates the writer of values that are neither numbers nor plain text. @throws Error if the physical type does not fit
- * its annotation
+ * Returns the function that formats values that are neither numbers nor plain text.
+ * @throws Error if the physical type does not fit its annotation
  */
 function tokenOf({ type }: SchemaElement, annotation: Annotation): Token {
   const isWide = type === 'INT64';
   const units = (view: DataView, at: number): bigint =>
     isWide ? view.getBigInt64(at, true) : BigInt(view.getInt32(at, true));
-  // This old type has no agreed time zone. Its readers (pyarrow, DuckDB) treat it as local time.
+  // INT96 is deprecated and has no defined time zone. pyarrow and DuckDB treat it as local time.
   if (type === 'INT96') {
     return (view, at) => {
       const day = BigInt(view.getInt32(at + 8, true)) - JULIAN_EPOCH;

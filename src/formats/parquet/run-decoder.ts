@@ -1,8 +1,8 @@
-// Decodes Parquet's hybrid of repeated and bit-packed values incrementally, because a page may have a million values.
+// Decodes Parquet's hybrid run-length and bit-packed encoding incrementally, because a page may have a million values.
 
-/** Values up to this width fit into one 32-bit word, whatever the position of their first bit. */
+/** Maximum width in bits of a value that a single 32-bit load contains, whatever the position of its first bit. */
 const ONE_LOAD = 25;
-/** Eight values up to this width fit into two words. */
+/** Maximum width in bits for which two 32-bit loads contain eight values. */
 const EIGHT_IN_TWO = 8;
 
 export class RunDecoder {
@@ -10,13 +10,15 @@ export class RunDecoder {
   #at = 0;
   #end = 0;
   #width = 0;
-  /** Remaining values of the current run. Bit-packed ones start at bit `#bit` of byte `#at`. */
+  /**
+   * Number of remaining values in the current run. If the run is bit-packed, they start at bit `#bit` of byte `#at`.
+   */
   #left = 0;
   #packed = false;
   #value = 0;
   #bit = 0;
 
-  /** Starts at values of `width` bits in bytes `start` to `end - 1`. */
+  /** Starts to decode values of `width` bits in bytes `start` to `end - 1`. */
   reset(bytes: Uint8Array, start: number, end: number, width: number): void {
     if (width > 32 || start > end || end > bytes.length) throw new Error('a run lies outside its page');
     this.#view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
@@ -28,7 +30,7 @@ export class RunDecoder {
     this.#bit = 0;
   }
 
-  /** Starts at a single run of bits without a header, the lowest bit of each byte first. */
+  /** Starts to decode a single bit-packed run of 1-bit values without a header, lowest bit first. */
   resetPacked(bytes: Uint8Array, start: number, end: number): void {
     this.reset(bytes, start, end, 1);
     this.#packed = true;
@@ -43,7 +45,7 @@ export class RunDecoder {
     return true;
   }
 
-  /** Reads the next `count` values. @throws Error if there are fewer */
+  /** Reads the next `count` values. @throws Error if there are fewer values */
   fill(out: Int32Array, count: number): void {
     if (this.#width === 0) {
       out.fill(0, 0, count);
@@ -92,7 +94,7 @@ export class RunDecoder {
     const [view, width, base] = [this.#view, this.#width, this.#at];
     let bit = this.#bit;
     const mask = width === 32 ? -1 : (1 << width) - 1;
-    /** Last position from which four bytes can be loaded. */
+    /** Last position at which four bytes can be loaded. */
     const last = view.byteLength - 4;
     const to = from + count;
     let o = from;
@@ -115,8 +117,8 @@ export class RunDecoder {
   }
 
   /**
-   * Reads byte by byte where no word can be loaded. Bytes after the page count as 0, because some writers truncate
-   * their last run.
+   * Reads a value byte by byte, for positions at which four bytes cannot be loaded. Bytes after the page count as 0,
+   * because some writers truncate their last run.
    */
   #bits(base: number, bit: number, width: number): number {
     let value = 0;
@@ -134,17 +136,20 @@ export class RunDecoder {
 
 interface Packed {
   view: DataView<ArrayBufferLike>;
-  /** Position of the first value, and the last position from which four bytes can be loaded. */
+  /** Position of the first value. `last`: last position at which four bytes can be loaded. */
   at: number;
   last: number;
   /** Bits of a value. */
   width: number;
 }
 
-/** Unpacks groups of eight values, each of which takes `width` bytes. Returns the number of groups. */
+/** Unpacks groups of eight values. A group takes `width` bytes. Returns the number of groups. */
 function eightByEight(out: Int32Array, from: number, to: number, { view, at, last, width }: Packed): number {
   const mask = (1 << width) - 1;
-  /** Byte and bit offset of the fifth value, which starts in the middle of a byte if the width is odd. */
+  /**
+   * Byte and bit offset of the fifth value in its group. If the width is odd, the fifth value starts in the middle of a
+   * byte.
+   */
   const [half, shift] = [(4 * width) >> 3, (4 * width) & 7];
   const [two, three] = [2 * width, 3 * width];
   let groups = 0;

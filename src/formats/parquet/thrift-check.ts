@@ -1,7 +1,6 @@
 // Checks a struct in Thrift's compact protocol before a library decodes it, to bound the decoding work.
-// Lists can claim more elements than there are bytes, numbers can be megabytes long, and structs can be nested without
-// end.
-// Source: thrift-compact-protocol.md of Apache Thrift.
+// A list can claim more elements than there are bytes, a number can be megabytes long, and structs can be nested
+// without limit. Source: thrift-compact-protocol.md of Apache Thrift.
 
 const STOP = 0;
 const TRUE = 1;
@@ -19,10 +18,10 @@ const STRUCT = 12;
 const MOST_DEPTH = 32;
 /** Maximum bytes of an encoded 64-bit number. */
 const MOST_NUMBER_BYTES = 10;
-/** Marks a list whose number of elements follows its type, because it is 15 or more. */
+/** In a list header: the number of elements is at least 15 and follows the header. */
 const LONG_LIST = 15;
 
-/** @throws Error if the struct at `at` is incomplete or cannot be decoded in bounded time */
+/** Checks the struct at `at`. @throws Error if it is incomplete or cannot be decoded in bounded time */
 export function checkThrift(bytes: Uint8Array, at: number): void {
   new ThriftCheck(bytes, at).struct(0);
 }
@@ -80,7 +79,7 @@ class ThriftCheck {
     if (depth > MOST_DEPTH) throw new Error('lists are nested too deeply');
     const byte = this.#byte();
     const count = byte >> 4 === LONG_LIST ? this.#number() : byte >> 4;
-    // An element has at least one byte.
+    // Each element has at least one byte.
     if (count > this.#bytes.length - this.#at) throw new Error('a list is longer than its bytes');
     for (let i = 0; i < count; i++) this.#value(byte & 15, depth + 1);
   }

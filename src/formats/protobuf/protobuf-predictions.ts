@@ -22,15 +22,15 @@ import type { SchemaRegistry } from '../schemas/schema-registry.ts';
 import type { ValueEncoder } from '../schemas/value-codec.ts';
 
 /**
- * Field number of the first prediction field. The others follow in the order of the list, to which fields are only
- * appended.
+ * Field number of the first prediction field. All other fields follow in the order of their list. New fields are only
+ * appended to this list.
  */
 const FIRST_FIELD = 10;
 const PASSTHROUGH_FIELD = 9;
 /** Field number of the first passthrough column listed by name. Changing the configured list changes the schema. */
 const FIRST_NAMED_FIELD = 100;
 
-/** Protobuf type of each kind, and the conversion of its JSON value. */
+/** For each kind of field: its Protobuf type, and the conversion of its JSON value. */
 const KINDS: Readonly<Record<SchemaField['kind'], { type: string; of: (value: unknown) => unknown }>> = {
   integer: { type: 'optional int64', of: (v) => v },
   number: { type: 'optional double', of: asDouble },

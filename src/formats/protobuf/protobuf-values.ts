@@ -1,4 +1,4 @@
-// Converts Protobuf values to JSON: ProtoJSON with the field names of the .proto file, including zeros that proto3 does not send.
+// Converts Protobuf values to ProtoJSON with the field names of the .proto file, including zeros that proto3 does not send.
 import protobuf from 'protobufjs';
 import protojson from 'protobufjs/ext/protojson.js';
 import { messagePathOf } from '../schemas/framing.ts';
@@ -16,7 +16,7 @@ const PLAIN: protobuf.IConversionOptions = {
   arrays: false,
 };
 
-/** Parses a file and its imports into one root, each file once. @throws Error */
+/** Parses a file and its imports into one root, each file once. @throws Error if a file is invalid */
 function load(root: protobuf.Root, { text, references }: RegisteredSchema, loaded: Set<string>): void {
   for (const { name, schema } of references) {
     if (loaded.has(name)) continue;
@@ -33,13 +33,13 @@ function load(root: protobuf.Root, { text, references }: RegisteredSchema, loade
   }
 }
 
-/** Messages of a namespace in file order. */
+/** The messages of a namespace in the order of the file. */
 const messagesOf = (space: protobuf.NamespaceBase): protobuf.Type[] =>
   space.nestedArray.filter((one): one is protobuf.Type => one instanceof protobuf.Type);
 
 /**
- * Finds the message at a path of a file. The file is also parsed alone, because in the shared root other files may use
- * the same package, which would change the order.
+ * Returns a function that finds the message at a path of a file. The file is also parsed alone: in the shared root,
+ * other files may use the same package, which would change the order of messages.
  */
 function finderOf({ text }: RegisteredSchema, root: protobuf.Root): (path: readonly number[]) => protobuf.Type {
   const alone = protobuf.parse(text, new protobuf.Root(), OPTIONS);
@@ -61,11 +61,11 @@ const isWellKnown = (field: protobuf.Field): boolean =>
 interface Message {
   type: protobuf.Type;
   absent: Readonly<Record<string, null>>;
-  /** Fields with a special mapping to JSON. */
+  /** Fields whose type has a special mapping to JSON. */
   special: readonly protobuf.Field[];
 }
 
-/** Creates a reader for values of any message of the file. @throws Error if the files do not fit together */
+/** Creates a function that reads values of any message of the file. @throws Error if the files do not fit together */
 export function readProtobuf(schema: RegisteredSchema): ReadValue {
   const root = new protobuf.Root();
   load(root, schema, new Set());
@@ -92,7 +92,7 @@ export function readProtobuf(schema: RegisteredSchema): ReadValue {
     if (!place) throw new Error('the message is unreachable');
     const { type, absent, special } = messageAt(place.path);
     const message = type.decode(bytes.subarray(place.end));
-    // Absent optional fields become null: a column without a value rather than a missing column.
+    // Absent optional fields become null, which means a missing value rather than a missing column.
     const plain: Record<string, unknown> = { ...absent, ...type.toObject(message, PLAIN) };
     for (const field of special) {
       const value = (message as unknown as Record<string, unknown>)[field.name];

@@ -1,9 +1,9 @@
-// The wire format of registry-aware serializers: a zero, a four-byte schema ID, for Protobuf the message path, then the value.
+// The wire format of schema-registry serializers: a zero byte, a four-byte schema ID, for Protobuf a message path, then the value.
 
-/** Bytes before a value: the zero and the schema ID. */
+/** Number of bytes before a value: the zero byte and the schema ID. */
 export const HEAD_BYTES = 5;
 
-/** The schema ID before a value; null: there is none. */
+/** The schema ID in front of a value; null: the value has no schema ID. */
 export const schemaIdOf = (value: Buffer): number | null =>
   value.length < HEAD_BYTES || value[0] !== 0 ? null : value.readInt32BE(1);
 
@@ -13,19 +13,19 @@ export function headOf(id: number): Buffer {
   return head;
 }
 
-/** The path of a file's first message is encoded as a single zero. */
+/** The message path of the first message in a file, which is encoded as a single zero. */
 export const FIRST_MESSAGE = Buffer.from([0]);
 /** Maximum nesting depth of messages. */
 const MAX_DEPTH = 16;
 
 interface MessagePath {
-  /** Index of the message in its file, then in each enclosing message. */
+  /** Indexes of the nested messages: first the index in the file, then the index in each enclosing message. */
   readonly path: readonly number[];
   /** Start of the value. */
   readonly end: number;
 }
 
-/** The message path of a Protobuf value: zigzag numbers from `start`; null: invalid. */
+/** Parses the message path of a Protobuf value, which consists of zigzag numbers starting at `start`; null: invalid. */
 export function messagePathOf(value: Buffer, start: number): MessagePath | null {
   let at = start;
   const next = (): number | null => {

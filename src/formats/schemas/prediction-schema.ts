@@ -1,9 +1,9 @@
-// The fields of a prediction for all schema languages, and the passthrough columns in addition.
+// The fields of a prediction for all schema languages, including passthrough columns.
 import { SluiceError } from '../../core/errors.ts';
 import { ExactNumber, type ExactObject } from '../../core/exact-json.ts';
 import type { SchemaRegistry, SchemaType } from './schema-registry.ts';
 
-/** A prediction field, as described in the list of fields. */
+/** A prediction field, as in `PREDICTION_FIELDS`. */
 export interface SchemaField {
   key: string;
   kind: 'integer' | 'number' | 'text' | 'class' | 'numbers' | 'error' | 'json';
@@ -16,10 +16,10 @@ export interface PredictionSchemaOptions {
   topic: string;
   /** All fields that a prediction can have. */
   fields: readonly SchemaField[];
-  /** Columns that get their own fields; '*': all columns, in one map. */
+  /** Passthrough columns, each with its own field; '*': all columns, in one map. */
   passthrough: readonly string[] | '*';
   subject: SubjectStrategy;
-  /** false: the schema must already exist. */
+  /** Whether to register the schema; false: it must already exist. */
   register: boolean;
 }
 
@@ -27,13 +27,19 @@ export const MODEL_KEYS: readonly string[] = ['modelId', 'modelVersion'];
 export const RECORD_NAME = 'Prediction';
 export const NAMESPACE = 'sluice';
 
-/** Subject name strategies of Confluent's serializers: TopicName, RecordName, TopicRecordName. */
+/**
+ * The subject of the prediction schema, by the subject name strategies of Confluent's serializers: TopicName,
+ * RecordName, TopicRecordName.
+ */
 export function subjectOf({ topic, subject }: Pick<PredictionSchemaOptions, 'topic' | 'subject'>): string {
   const record = `${NAMESPACE}.${RECORD_NAME}`;
   return { topic: `${topic}-value`, record, topic_record: `${topic}-${record}` }[subject];
 }
 
-/** The schema ID of predictions. @throws SluiceError schema_registry_unavailable | kafka_config */
+/**
+ * Registers or finds the schema of predictions; returns its ID.
+ * @throws SluiceError schema_registry_unavailable | kafka_config
+ */
 export function schemaId(
   registry: SchemaRegistry,
   schema: { type: SchemaType; text: string },
@@ -45,14 +51,17 @@ export function schemaId(
 
 interface PassthroughField {
   readonly column: string;
-  /** A name that is valid in Avro and Protobuf. */
+  /** The field name, which is valid in Avro and Protobuf. */
   readonly name: string;
 }
 
-/** The field name in .proto style. */
+/** Converts a field name to snake case, the style of .proto files. */
 export const snake = (key: string): string => key.replace(/[A-Z]/g, (c) => `_${c.toLowerCase()}`);
 
-/** Fields for passthrough columns. @throws SluiceError kafka_config if two columns would share a name */
+/**
+ * The fields for passthrough columns listed by name.
+ * @throws SluiceError kafka_config if two columns would share a name
+ */
 export function passthroughFields({ passthrough, fields }: PredictionSchemaOptions): PassthroughField[] {
   if (passthrough === '*') return [];
   const ours = [...MODEL_KEYS, ...fields.map((f) => f.key), 'passthrough'];
@@ -71,10 +80,10 @@ export function passthroughFields({ passthrough, fields }: PredictionSchemaOptio
   });
 }
 
-/** A passed-through value by its JSON type; objects and lists as JSON text. */
+/** A passthrough value by its JSON type. Objects and lists are JSON texts. */
 type Passed = { boolean: boolean } | { long: number | string } | { double: number } | { string: string };
 
-/** An integer that may fit into a long. */
+/** Matches integers that may fit into a long. */
 const WHOLE = /^-?\d{1,19}$/;
 const LONG_MIN = -(2n ** 63n);
 const LONG_MAX = 2n ** 63n - 1n;
@@ -92,14 +101,14 @@ export function passed(value: unknown): Passed | null {
   return { string: typeof value === 'string' ? value : JSON.stringify(value) };
 }
 
-/** Converts a number with any number of digits to a double, and leaves other values unchanged. */
+/** Converts an `ExactNumber`, which has any number of digits, to a double. Returns other values unchanged. */
 export const asDouble = (value: unknown): unknown => (value instanceof ExactNumber ? Number(value.text) : value);
 
 /** Applies `asDouble` to all values of an object. */
 export const asDoubles = (values: unknown): unknown =>
   Object.fromEntries(Object.entries(values as object).map(([key, value]) => [key, asDouble(value)]));
 
-/** Splits a prediction for encoders: its fields, passthrough columns listed by name, and all others. */
+/** Splits a prediction for encoders: its fields, passthrough columns listed by name, and all other members. */
 export class PredictionParts {
   readonly fields: readonly SchemaField[];
   readonly named: readonly PassthroughField[];
@@ -112,7 +121,7 @@ export class PredictionParts {
     this.#known = new Set([...MODEL_KEYS, ...this.fields.map((f) => f.key), ...this.named.map((n) => n.column)]);
   }
 
-  /** Members that are neither a prediction field nor a column listed by name. */
+  /** The members that are neither prediction fields nor columns listed by name. */
   rest(prediction: ExactObject): [column: string, value: unknown][] {
     const rest: [string, unknown][] = [];
     for (const key of Object.keys(prediction)) if (!this.#known.has(key)) rest.push([key, prediction[key]]);

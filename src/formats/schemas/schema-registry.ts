@@ -1,4 +1,5 @@
-// A client of the Confluent schema registry API: reads schemas by ID or version, with their references, and registers ours.
+// A client of the Confluent schema registry API.
+// Reads schemas by ID or version, with their references, and registers the schema of predictions.
 import type { ConnectionOptions } from 'node:tls';
 import { sleep } from '../../core/clock.ts';
 import { SluiceError } from '../../core/errors.ts';
@@ -9,14 +10,14 @@ export type SchemaType = 'AVRO' | 'JSON' | 'PROTOBUF';
 interface SchemaRegistryOptions {
   /** Base address, such as https://registry:8081. */
   url: string;
-  /** Returns the Authorization header, called for every request because tokens are renewed. null: none. */
+  /** Returns the Authorization header; null: none. Called for every request, because tokens are renewed. */
   authorization?: () => Promise<string | null>;
   tls?: ConnectionOptions;
-  /** Timeout of a response, ms. Default 5,000. */
+  /** Timeout for a response, ms. Default: 5,000. */
   timeoutMs?: number;
 }
 
-/** A schema with the schemas it refers to, by the names that it uses for them. */
+/** A schema and the schemas that it references. `name`: the name that the schema uses for a reference. */
 export interface RegisteredSchema {
   readonly type: SchemaType;
   readonly text: string;
@@ -30,10 +31,10 @@ export interface NewSchema {
 
 const MEDIA_TYPE = 'application/vnd.schemaregistry.v1+json';
 const TRIES = 4;
-/** Maximum depth of references, because circular references would never end. */
+/** Maximum depth of references. Without a limit, circular references would never end. */
 const MAX_REFERENCE_DEPTH = 16;
 
-/** Schema IDs and versions are immutable, so schemas are cached indefinitely. */
+/** Caches schemas indefinitely, because schema IDs and versions are immutable. */
 export class SchemaRegistry {
   readonly #options: SchemaRegistryOptions;
   readonly #schemas = new Map<string, Promise<RegisteredSchema | null>>();
@@ -43,21 +44,24 @@ export class SchemaRegistry {
   }
 
   /**
-   * The schema with an ID; null: the registry does not have it. @throws SluiceError schema_registry_unavailable |
-   * kafka_config
+   * The schema with this ID; null: the registry does not have it.
+   * @throws SluiceError schema_registry_unavailable | kafka_config
    */
   byId(id: number): Promise<RegisteredSchema | null> {
     return this.#schema(`/schemas/ids/${id}`, 0);
   }
 
-  /** A version of a subject; null: it does not exist. @throws SluiceError schema_registry_unavailable | kafka_config */
+  /**
+   * The schema of a version of a subject; null: the version does not exist.
+   * @throws SluiceError schema_registry_unavailable | kafka_config
+   */
   byVersion(subject: string, version: number | 'latest'): Promise<RegisteredSchema | null> {
     return this.#schema(`/subjects/${encodeURIComponent(subject)}/versions/${version}`, 0);
   }
 
   /**
-   * Registers a schema under a subject unless it exists there, and returns its ID. @throws SluiceError
-   * schema_registry_unavailable | kafka_config
+   * Returns the ID of a schema under a subject. Registers the schema if it does not exist there.
+   * @throws SluiceError schema_registry_unavailable | kafka_config
    */
   async register(subject: string, schema: NewSchema): Promise<number> {
     const { status, body } = await this.#ask(
@@ -70,7 +74,8 @@ export class SchemaRegistry {
   }
 
   /**
-   * The ID of a schema under a subject. @throws SluiceError schema_registry_unavailable | kafka_config (not registered)
+   * The ID of an existing schema under a subject.
+   * @throws SluiceError schema_registry_unavailable | kafka_config (not registered)
    */
   async find(subject: string, schema: NewSchema): Promise<number> {
     const { body } = await this.#ask('POST', `/subjects/${encodeURIComponent(subject)}`, bodyOf(schema));
@@ -139,18 +144,21 @@ export class SchemaRegistry {
   }
 }
 
-/** Omits the type for Avro: it is the API's default, and old registries support only Avro. */
+/**
+ * The request body for a schema. It omits the type for Avro, which is the default of the API: old registries support
+ * only Avro and reject the property.
+ */
 const bodyOf = ({ type, text }: NewSchema): object =>
   type === 'AVRO' ? { schema: text } : { schema: text, schemaType: type };
 
-/** @throws SluiceError kafka_config for errors that a retry cannot fix */
+/** Throws if the response is an error that a retry cannot fix. @throws SluiceError kafka_config */
 function refuse({ status, body }: JsonAnswer): void {
   if (status === 401 || status === 403) {
     throw new SluiceError('kafka_config', `the schema registry rejects the login (${status})`);
   }
   if (status === 409 || status === 422) {
     const why = status === 409 ? 'it is incompatible with earlier versions' : 'it is not valid there';
-    // The registry's own message describes schemas, not values, so it may be passed on.
+    // The message of the registry describes schemas, not values, so it may be reported.
     const words = typeof body?.message === 'string' ? `: ${body.message.slice(0, 500)}` : '';
     throw new SluiceError('kafka_config', `the schema registry rejects the schema (${status}): ${why}${words}`);
   }

@@ -1,4 +1,4 @@
-// Record values with a schema ID: decodes applications to JSON, and encodes predictions from JSON.
+// Decodes applications from record values with a schema ID to JSON, and encodes predictions from JSON.
 import type { ExactObject } from '../../core/exact-json.ts';
 import { HEAD_BYTES, schemaIdOf } from './framing.ts';
 import type { RegisteredSchema, SchemaRegistry, SchemaType } from './schema-registry.ts';
@@ -6,23 +6,25 @@ import type { RegisteredSchema, SchemaRegistry, SchemaType } from './schema-regi
 export type Decoded = { json: Buffer } | { fault: string };
 
 export interface ValueEncoder {
-  /** `json`: a prediction as one JSON object; `parsed`: the same prediction, if already parsed. */
+  /**
+   * Encodes a prediction. `json`: the prediction as a JSON object. `parsed`: the same object, if it was already parsed.
+   */
   encode(json: Buffer, parsed?: ExactObject): Buffer;
 }
 
-/** Converts the bytes after the schema ID to JSON. @throws Error if they do not fit the schema */
+/** Converts the bytes after a schema ID to JSON. @throws Error if the bytes do not fit the schema */
 export type ReadValue = (bytes: Buffer) => Buffer;
 
 const NAMES: Readonly<Record<SchemaType, string>> = { AVRO: 'Avro', JSON: 'JSON Schema', PROTOBUF: 'Protobuf' };
 
-/** Decodes applications. Looks schemas up by the ID in each value, and compiles each schema once. */
+/** Decodes applications. Looks up the schema by the ID in each value, and compiles each schema once. */
 export class ValueDecoder {
   readonly #registry: SchemaRegistry;
   readonly #type: SchemaType;
   readonly #compile: (schema: RegisteredSchema) => ReadValue;
   readonly #readers = new Map<number, ReadValue>();
 
-  /** `compile` throws for a schema that it does not support. */
+  /** `compile` throws if it does not support a schema. */
   constructor(registry: SchemaRegistry, type: SchemaType, compile: (schema: RegisteredSchema) => ReadValue) {
     this.#registry = registry;
     this.#type = type;
@@ -30,8 +32,9 @@ export class ValueDecoder {
   }
 
   /**
-   * The JSON of a value, or the reason why it has none. Never throws because of the value's content. @throws
-   * SluiceError schema_registry_unavailable
+   * The JSON of a value, or the reason why the value cannot be decoded. The content of a value never causes an
+   * exception.
+   * @throws SluiceError schema_registry_unavailable
    */
   async decode(value: Buffer | null): Promise<Decoded> {
     if (value === null) return { fault: 'the record has no value' };
@@ -58,5 +61,8 @@ export class ValueDecoder {
   }
 }
 
-/** Reads JSON Schema values, which are already JSON. The model's columns validate them. */
+/**
+ * Reads JSON Schema values, which are already JSON. They are validated against the columns of the model, not against
+ * their schema.
+ */
 export const readJson = (): ReadValue => (bytes) => bytes;

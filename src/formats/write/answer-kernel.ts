@@ -1,4 +1,5 @@
-// The answer kernel writes plain answers (row, predicted class of two, probability) in WebAssembly, from probabilities to bytes.
+// The answer kernel: WebAssembly that converts probabilities to the bytes of plain predictions.
+// A plain prediction has a row number, one of two classes, and a probability.
 
 import type { ColumnBatch } from '../../core/batch.ts';
 import type { Scores } from '../../inference/evaluate/evaluator.ts';
@@ -10,28 +11,32 @@ import { POWERS } from '../../wasm/powers-of-ten.ts';
 import type { ByteWriter } from './byte-writer.ts';
 import { EXACT_DECIMALS } from './number.ts';
 
-/** Constant text around the numbers of a row. */
+/** The constant texts around the numbers of a row. */
 interface AnswerPieces {
   beforeRow: string;
-  /** Between the row number and its probability, depending on the prediction. */
+  /**
+   * Text between the row number and the probability. `whenTrue` or `whenFalse` is used, depending on the prediction.
+   */
   whenTrue: string;
   whenFalse: string;
   end: string;
 }
 
-/** Rows after which compiling a kernel for an output pays off. */
+/** Number of rows of an output after which compiling a kernel saves time. */
 export const ANSWER_KERNEL_AFTER = 2048;
-/** Maximum rows of a micro-batch. */
+/** Maximum number of rows in a micro-batch. */
 const ROWS = 512;
-/** Maximum row number, because rows are counted in 32 bits. */
+/** Maximum row number. Row numbers must fit into 32 bits. */
 const MAX_ROW = 1e9;
-/** Smallest plain probability: from here, JavaScript writes numbers without an exponent. */
+/** Smallest probability that the kernel writes. JavaScript writes smaller numbers with an exponent. */
 const SMALLEST = 1e-6;
-/** Maximum digits of a row number, and bytes of a probability. */
+/** Maximum number of digits of a row number. `NUMBER_BYTES`: maximum bytes of a probability. */
 const ROW_DIGITS = 10;
 const NUMBER_BYTES = 20;
 
-/** The fast path of a formatter: writes plain answers byte-identically to the formatter, and declines all others. */
+/**
+ * The fast path of a formatter: writes plain predictions byte-identically to the formatter, and declines all others.
+ */
 export class PlainAnswers {
   readonly #pieces: AnswerPieces;
   readonly #interpreter: Interpreter;
@@ -46,12 +51,12 @@ export class PlainAnswers {
     this.#rowsLeft = after;
   }
 
-  /** `after`: rows until the kernel is built. Returns null if predictions have more parts. */
+  /** `after`: number of rows until the kernel is built. Returns null if the predictions of the model are not plain. */
   static of(pieces: AnswerPieces, i: Interpreter, after: number): PlainAnswers | null {
     return i.task === 'binary' && !i.hasPoints && !i.hasDecisions ? new PlainAnswers(pieces, i, after) : null;
   }
 
-  /** Prepares a batch; returns whether the kernel can write its rows. */
+  /** Prepares a batch. Returns whether the kernel can write rows of this batch. */
   begin(batch: ColumnBatch, scores: Scores | null, firstRow: number): boolean {
     const { rows } = batch;
     if (!(scores?.values instanceof Float32Array) || rows > ROWS || firstRow + rows > MAX_ROW) return false;
@@ -66,7 +71,10 @@ export class PlainAnswers {
     return true;
   }
 
-  /** Writes the batch's rows from `from` up to the first rejected or declined row, and returns that row. */
+  /**
+   * Writes the rows of the batch starting at `from`, up to the first rejected or declined row. Returns the index of
+   * that row.
+   */
   write(out: ByteWriter, from: number): number {
     const { rejected, rows } = this.#batch!;
     let to = from;
@@ -76,7 +84,7 @@ export class PlainAnswers {
 }
 
 class Kernel {
-  /** Probabilities of the batch's rows, set by the caller. */
+  /** The probabilities of the rows in the batch, set by the caller. */
   readonly values: Float32Array;
   readonly #run: (from: number, to: number, row: number) => void;
   readonly #results: Int32Array;
@@ -125,9 +133,10 @@ type PieceTuple = [beforeRow: Piece, whenTrue: Piece, whenFalse: Piece, end: Pie
 const padded = (length: number): number => Math.ceil(length / 16) * 16;
 
 /**
- * answers(from, to, row) writes rows from..to-1, the first with row number `row`. Results: the row where it stopped,
- * and the address after the last byte. A probability becomes the same decimal as in `writeFloat32`, with the same
- * arithmetic. The function is long because an emitter is most readable in the order of its instructions.
+ * answers(from, to, row) writes rows `from` to `to - 1`. `row`: row number of the first row. Results: the index of the
+ * row at which it stopped, and the address after the last byte. A probability becomes the same decimal as in
+ * `writeFloat32`, by the same arithmetic. The function is long because an emitter is most readable in the order of
+ * its instructions.
  */
 function answersFunction(
   [beforeRow, whenTrue, whenFalse, end]: PieceTuple,

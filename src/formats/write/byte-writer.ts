@@ -1,7 +1,7 @@
-// A growing byte buffer for formatters, so that output never exists as a string.
+// A growing byte buffer for formatters. It avoids creating the output as a string.
 import { digitsOf, writeDigits } from '../../core/ascii.ts';
 
-/** Bytes that are the same in every row. */
+/** Text that occurs in many rows, as bytes. */
 export type Fragment = Uint8Array;
 
 export const fragment = (text: string): Fragment => new Uint8Array(Buffer.from(text));
@@ -17,13 +17,13 @@ export class ByteWriter {
     this.#bytes = Buffer.from(new ArrayBuffer(capacity));
   }
 
-  /** Restarts with an empty output in `buffer`, whose bytes are overwritten. */
+  /** Starts an empty output in `buffer`, whose bytes are overwritten. */
   reuse(buffer: ArrayBuffer): void {
     this.#bytes = Buffer.from(buffer);
     this.length = 0;
   }
 
-  /** The written bytes, as a view that the next write may overwrite. */
+  /** A view of the written bytes. The next write may overwrite them. */
   view(): Buffer {
     return this.#bytes.subarray(0, this.length);
   }
@@ -41,7 +41,7 @@ export class ByteWriter {
     this.#bytes[this.length++] = value;
   }
 
-  /** Writes text that must be ASCII. */
+  /** Writes a text, which must be ASCII. */
   ascii(text: string): void {
     const n = text.length;
     this.#reserve(n);
@@ -57,7 +57,7 @@ export class ByteWriter {
     this.length += this.#bytes.write(text, this.length, 'utf8');
   }
 
-  /** Writes bytes that were encoded once and are written often. */
+  /** Writes a fragment. */
   fragment(bytes: Fragment): void {
     const n = bytes.length;
     const to = this.room(n);
@@ -84,7 +84,7 @@ export class ByteWriter {
     } while (value > 0);
   }
 
-  /** The buffer, with space for `n` more bytes from `length`. The caller advances `length`. */
+  /** Returns the buffer, with space for at least `n` bytes at index `length`. The caller must increase `length`. */
   room(n: number): Uint8Array {
     this.#reserve(n);
     return this.#bytes;

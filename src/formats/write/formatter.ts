@@ -1,10 +1,10 @@
-// The minimal interface of all output formats.
+// The interface of the formatters of all output formats.
 import type { ColumnBatch } from '../../core/batch.ts';
 import type { Scores } from '../../inference/evaluate/evaluator.ts';
 import type { BatchInterpretation, InterpretationSpec } from '../../inference/explain/interpretation.ts';
 import type { ByteWriter } from './byte-writer.ts';
 
-/** `columns`: frames (`column-frames.ts`) for a columnar sink; not a file format. */
+/** Output formats. `columns` is not a file format: it means frames (`column-frames.ts`) for a columnar sink. */
 export type OutputFormat = 'csv' | 'tsv' | 'json' | 'ndjson' | 'columns';
 
 export interface OutputSpec {
@@ -16,18 +16,18 @@ export interface OutputSpec {
   /** Whether passthrough texts are JSON tokens (JSON input) rather than plain text. */
   passthroughIsJson: boolean;
   /**
-   * CSV for a database's COPY. An empty unquoted field is NULL, so passthrough texts are always quoted, and no text is
-   * changed to protect spreadsheet programs.
+   * Write CSV for the COPY command of a database. There, an empty unquoted field is NULL, so passthrough texts are
+   * always quoted. Texts are not changed to prevent formulas in spreadsheet programs.
    */
   copy?: boolean;
-  /** NDJSON for a columnar sink: passthrough values are written as text, as in table cells. */
+  /** Write NDJSON for a columnar sink: passthrough values are written as texts, as in table cells. */
   cells?: boolean;
   /**
-   * JSON only: how to identify a record. `row`: by its row number. `model`: the record is independent, so it begins
-   * with the model's ID and version.
+   * JSON only: how to identify a record. `row`: by its row number. `model`: by the ID and version of the model, with
+   * which each independent record begins.
    */
   identity?: 'row' | 'model';
-  /** null: predictions only. */
+  /** null: predictions have no interpretation. */
   interpretation: InterpretationSpec | null;
 }
 
@@ -38,7 +38,10 @@ export interface Totals {
 }
 
 export interface Formatter {
-  /** Writes one record per row of the batch; rejected rows as errors. `firstRow` counts from 1. */
+  /**
+   * Writes one record per row of the batch. The record of a rejected row contains its error. `firstRow`: number of the
+   * first row, counted from 1.
+   */
   write(
     out: ByteWriter,
     batch: ColumnBatch,
@@ -48,10 +51,10 @@ export interface Formatter {
   ): void;
 }
 
-/** Head, separator and tail of a whole output. */
+/** The texts around the records of a whole output. */
 export interface Frame {
   head: string;
-  /** Separator between the records of two blocks. */
+  /** Text between the records of adjacent blocks. */
   separator: string;
   tail(totals: Totals): string;
 }

@@ -1,23 +1,23 @@
-// Writes numbers as the shortest decimals that read back to the same bits.
+// Writes numbers as the shortest decimals that convert back to the same bits.
 import { digitsOf, writeDigits } from '../../core/ascii.ts';
 import { POWERS } from '../../wasm/powers-of-ten.ts';
 import type { ByteWriter } from './byte-writer.ts';
 
-/** Below this, decimals would need a power of ten that no double represents exactly. */
+/** Smallest size for the fast path. Smaller numbers would need a power of ten that no double represents exactly. */
 const SMALLEST = 1e-13;
-/** From here, every float32 is an integer. */
+/** Every float32 of at least this size is an integer. */
 const WHOLE = 2 ** 24;
-/** Integers from here may have a shorter form that ends with zeros. */
+/** An integer of at least this size may have a shorter decimal that ends with zeros. */
 const LARGE_WHOLE = 1e9;
-/** Largest number of decimals for which a float32 times the power of ten is exact. */
+/** Largest number of decimals d for which a float32 times 10^d is exact in doubles. */
 export const EXACT_DECIMALS = 12;
 /** Smallest exponent that JavaScript writes as a plain decimal. */
 const SMALLEST_DECIMAL = -6;
 
 /**
  * Writes `value`, which must be an exact float32, as the shortest decimal that gives the same bits when read as a
- * double and rounded to float32. Of several such decimals it writes the nearest. The text equals `shortestFloat32`, but
- * the fast path creates no string.
+ * double and rounded to float32. If there are several such decimals, writes the nearest. The text is the same as that
+ * of `shortestFloat32`, but the fast path creates no string.
  */
 export function writeFloat32(out: ByteWriter, value: number): void {
   const size = Math.abs(value);
@@ -35,7 +35,7 @@ export function writeFloat32(out: ByteWriter, value: number): void {
   else writeDecimal(out, value < 0, n, decimalsFound);
 }
 
-/** The double nearest to the decimal that `writeFloat32` writes, which readers of the text get. */
+/** The double nearest to the decimal that `writeFloat32` writes. Programs that parse the text get this double. */
 export function decimalOfFloat32(value: number): number {
   const size = Math.abs(value);
   if (size < WHOLE && size >= SMALLEST && Math.trunc(size) !== size) {
@@ -43,7 +43,7 @@ export function decimalOfFloat32(value: number): number {
     // Both operands are exact doubles, so the quotient is the double nearest to the decimal.
     if (n !== 0) return value < 0 ? -n / POWERS[decimalsFound]! : n / POWERS[decimalsFound]!;
   }
-  // Adding 0 avoids negative zero, whose text has no sign.
+  // Adding 0 turns negative zero into zero, because the text of negative zero has no sign.
   return Number(shortestFloat32(value)) + 0;
 }
 
@@ -51,10 +51,11 @@ export function decimalOfFloat32(value: number): number {
 let decimalsFound = 0;
 
 /**
- * The digits of the shortest decimal of a non-integer float32, SMALLEST ≤ size < WHOLE; 0: not found by this method.
+ * The digits of the shortest decimal of a non-integer float32 with SMALLEST ≤ size < WHOLE. 0: this method does not
+ * find it.
  */
 function shortestDigits(size: number): number {
-  // Starts with the nearest six significant digits, and tries up to three more.
+  // Tries six significant digits first, then up to nine.
   let decimals = 6;
   if (size < 1) while (size * POWERS[decimals - 5]! < 1) decimals++;
   else for (decimals = 5; decimals > 1 && size >= POWERS[6 - decimals]!; ) decimals--;
@@ -87,36 +88,48 @@ export function writeFloat64(out: ByteWriter, value: number): void {
   out.ascii(String(value));
 }
 
-/** The fast path covers numbers from 1e-5 to below 1e8: the powers of ten it multiplies by are exact. */
+/**
+ * The fast path covers numbers from 1e-5 to below 1e8, because the powers of ten that scale these numbers are exact.
+ */
 const SMALLEST_PLAIN = 1e-5;
 const LARGEST_PLAIN = 1e8;
 /** Powers of ten below 1 as doubles, each slightly above the exact power. */
 const FRACTIONS = Float64Array.of(1e-1, 1e-2, 1e-3, 1e-4, 1e-5);
-/** Significant digits that identify every double; the first are kept in one number, the other nine in another. */
+/**
+ * Number of significant digits that identify every double. The first 8 digits are kept in one number, the last 9 in
+ * another.
+ */
 const DIGITS = 17;
 const FIRST_DIGITS = 8;
 const LAST_DIGITS = 9;
 /** Veltkamp's constant 2^27 + 1, which splits a double into two halves. */
 const SPLITTER = 134_217_729;
-/** Accuracy of the last nine digits, with a margin; decisions closer than that are left to JavaScript. */
+/**
+ * Error bound of the last nine digits, with a margin. If a decision depends on a smaller difference, JavaScript formats
+ * the number.
+ */
 const UNSURE = 1e-5;
 
 const bitsValue = new Float64Array(1);
 const bits = new Int32Array(bitsValue.buffer);
-/** Half the distance to the next double, by the exponent of numbers below 2^27: HALF_ULPS[e] for 2^(e - 20) and above. */
+/**
+ * Half the distance between adjacent doubles, for numbers below 2^27: HALF_ULPS[e] for numbers from 2^(e - 20) to below
+ * 2^(e - 19).
+ */
 const HALF_ULPS = Float64Array.from({ length: 48 }, (_, e) => 2 ** (e - 20 - 53));
 
 /**
- * Scales the number to 17 digits before the point, exactly up to 1e-6 of the last digit, and drops digits as long as
- * the rounded decimal is nearer to the number than half the distance to the next double. Returns false where that is
- * too close to decide, and for whole numbers and short decimals.
+ * Writes a double if the fast path can decide its shortest decimal. Scales the number to 17 digits in front of the
+ * point, with an error of at most 1e-6 of the last digit. Then drops digits as long as the rounded decimal is nearer to
+ * the number than half the distance to the next double. Returns false if a decision is too close, and for integers and
+ * short decimals.
  */
 function writePlainDouble(out: ByteWriter, negative: boolean, size: number): boolean {
   if (Math.trunc(size) === size) return false;
   bitsValue[0] = size;
-  // Below a power of two, doubles are closer than above it.
+  // Declines powers of two, because the distances to the next smaller and the next larger double differ.
   if (bits[0] === 0 && (bits[1]! & 0xfffff) === 0) return false;
-  // Digits before the point; 0 and below: zeros after it.
+  // Number of digits in front of the point. If it is 0 or negative: minus the number of zeros after the point.
   let before = 0;
   if (size < 1) while (size < FRACTIONS[-before]!) before--;
   else while (size >= POWERS[before]!) before++;
@@ -137,7 +150,7 @@ function writePlainDouble(out: ByteWriter, negative: boolean, size: number): boo
   }
   const last = rest * 1e9;
   const half = HALF_ULPS[((bits[1]! >>> 20) & 0x7ff) - 1023 + 20]! * POWERS[DIGITS - before]!;
-  // The largest unit whose nearest multiple still identifies the double.
+  // `unit` becomes the largest power of ten whose nearest multiple still identifies the double.
   let unit = 1;
   let rounded = Math.round(last);
   if (Math.abs(Math.abs(last - rounded) - 0.5) < UNSURE) return false;
@@ -203,7 +216,7 @@ function writeDecimal(out: ByteWriter, negative: boolean, n: number, decimals: n
   if (negative) to[at++] = 45;
   const exponent = digits - 1 - decimals;
   if (exponent < SMALLEST_DECIMAL) {
-    // d.ddde-x: the first digit moves before the point.
+    // Writes d.ddde-x: the first digit is moved in front of the point.
     const end = writeDigits(to, at + 1, rest, digits);
     to[at] = to[at + 1]!;
     to[at + 1] = 46;

@@ -1,4 +1,4 @@
-// The fields of a prediction, defined once for the keys of JSON, the columns of CSV and Parquet, and the fields of Avro.
+// The fields of a prediction, from which JSON keys, the columns of CSV and columnar files, and the fields of record schemas are derived.
 import { type ColumnData, MISSING, UNSEEN } from '../../core/batch.ts';
 import { SluiceError } from '../../core/errors.ts';
 import { Interpreter } from '../../inference/evaluate/prediction.ts';
@@ -8,8 +8,8 @@ import { categoriesOf } from '../../model/package/category-files.ts';
 import type { ColumnSpec, Manifest } from '../../model/package/manifest.ts';
 
 /**
- * A JSON token as text: a string without its quotes, anything else as written, so that numbers keep all digits; null:
- * the row has no value.
+ * A JSON token as text. A string loses its quotes; every other token stays as written, so that numbers keep all digits.
+ * null: the row has no value.
  */
 export function textOfToken(token: string | null): string | null {
   if (token === null || token === 'null') return null;
@@ -17,7 +17,7 @@ export function textOfToken(token: string | null): string | null {
   return token.includes('\\') ? (JSON.parse(token) as string) : token.slice(1, -1);
 }
 
-// Interpretations have the same fields in all formats: values as given, effects by size.
+// Interpretations have the same fields in all formats. Values are those of the input; effects are sorted by size.
 
 const INEXACT_FAULT = {
   code: 'interpretation_inexact',
@@ -29,7 +29,8 @@ const FAILED_FAULT = {
 };
 
 /**
- * The error of a scored row without the requested interpretation, by its `at`; null: it has one, or none was requested.
+ * The error of a scored row that lacks the requested interpretation, by the row's index `at`. null: the row has an
+ * interpretation, or none was requested.
  */
 export const interpretationFault = (at: number): { code: string; message: string } | null =>
   at === INEXACT ? INEXACT_FAULT : at === FAILED ? FAILED_FAULT : null;
@@ -49,8 +50,8 @@ export function applicationValue(spec: ColumnSpec, data: ColumnData, r: number):
 }
 
 /**
- * Columns by the size of their effect, largest first; ties in package order. `from`: index of the first effect of the
- * row and output.
+ * Column indexes by the absolute size of their effect, largest first; ties in package order. `from`: index of the first
+ * effect of the row and output.
  */
 export function bySize(interpretation: BatchInterpretation, from: number, columns: number): number[] {
   const { effects, spec } = interpretation;
@@ -65,14 +66,14 @@ export type PredictionJson = Readonly<Record<string, unknown>>;
 interface PredictionField {
   /** Key in JSON. */
   key: string;
-  /** `json`: too deep for a table, so tables contain its JSON text. */
+  /** `json`: a nested value, which tables contain as JSON text. */
   kind: 'integer' | 'number' | 'text' | 'class' | 'numbers' | 'error' | 'json';
   description: string;
 }
 
 /**
- * Keys of a prediction in JSON. An independent prediction (a record of a topic) has modelId and modelVersion instead of
- * its row.
+ * The keys of a prediction in JSON. A prediction that is an independent record (of a topic) has modelId and
+ * modelVersion instead of row.
  */
 export const PREDICTION_FIELDS: readonly PredictionField[] = [
   { key: 'row', kind: 'integer', description: 'data row, from 1' },
@@ -86,21 +87,21 @@ export const PREDICTION_FIELDS: readonly PredictionField[] = [
   { key: 'error', kind: 'error', description: 'why there is no prediction' },
 ];
 
-/** Reserved names: a passthrough column with such a name would hide the answer. */
+/** Reserved names: a passthrough column with such a name would hide a field of the prediction. */
 export const ANSWER_KEYS: readonly string[] = PREDICTION_FIELDS.map((f) => f.key);
 
 export interface PredictionColumn {
   name: string;
   kind: 'integer' | 'number' | 'text' | 'boolean';
-  /** All possible texts, each once. Absent: not known in advance. */
+  /** All possible texts, each once. undefined: the texts are not known in advance. */
   words?: readonly string[];
-  /** The column's value in a prediction's JSON; undefined or null: none. */
+  /** The value of the column in the JSON of a prediction; undefined or null: the prediction has no value for it. */
   of(prediction: PredictionJson): unknown;
 }
 
 const member = (of: unknown, key: string): unknown => (of as Record<string, unknown> | null | undefined)?.[key];
 const key = (name: string, kind: PredictionColumn['kind']): PredictionColumn => ({ name, kind, of: (p) => p[name] });
-/** A JSON value as the text of a table cell; nested values as JSON; null: none. */
+/** A JSON value as the text of a table cell. Nested values become JSON text. null: the cell is empty. */
 function textOf(value: unknown): string | null {
   if (value === undefined || value === null) return null;
   return typeof value === 'object' ? JSON.stringify(value) : String(value);
@@ -110,7 +111,7 @@ const wordsOf = (values: readonly unknown[]): string[] => [...new Set(values.map
 
 const ROW_COLUMN = key('row', 'integer');
 
-/** The columns between `row` and the error columns. */
+/** The prediction columns, which are between `row` and the error columns. */
 export function answerColumns(i: Interpreter): PredictionColumn[] {
   if (i.task === 'regression' || i.task === 'score') return [key('value', 'number')];
   return [
@@ -130,7 +131,7 @@ export function answerColumns(i: Interpreter): PredictionColumn[] {
   ];
 }
 
-/** The same columns for a package. */
+/** `answerColumns` for a package. */
 export const answerColumnsOf = (manifest: Manifest): PredictionColumn[] => answerColumns(new Interpreter(manifest));
 
 /** Columns with the reason why a row has no prediction, or a prediction lacks the requested interpretation. */
@@ -140,7 +141,7 @@ export const ERROR_COLUMNS: readonly PredictionColumn[] = ['code', 'column', 'me
   of: (p) => member(p.error, part) ?? member(member(p.interpretation, 'error'), part),
 }));
 
-/** Output columns of the interpretation; they follow the error columns. */
+/** The columns of the interpretation, which follow the error columns. */
 export function interpretationColumns(
   spec: InterpretationSpec | null,
   columns: readonly Pick<ColumnSpec, 'name'>[],
@@ -178,7 +179,7 @@ export function interpretationColumns(
   ];
 }
 
-/** For each pair by rank from 1: its two columns, and their interaction. */
+/** The columns for each interaction, by rank from 1: the names of its two input columns, and its value. */
 function interactionColumns(
   { interactions }: InterpretationSpec,
   columns: readonly Pick<ColumnSpec, 'name'>[],
@@ -204,6 +205,7 @@ export const predictionColumns = (
 ): PredictionColumn[] => [ROW_COLUMN, ...answerColumns(i), ...ERROR_COLUMNS, ...interpretationColumns(spec, columns)];
 
 /**
+ * Rejects passthrough columns with reserved names.
  * @throws SluiceError header_mismatch if a passthrough column has the name of an output column or member, which it
  * would duplicate or hide
  */
@@ -218,7 +220,7 @@ export function refuseHidden(
   throw new SluiceError('header_mismatch', message);
 }
 
-/** The columns of a predictions table, starting with passthrough columns as texts. */
+/** All columns of a predictions table. It starts with the passthrough columns, which are texts. */
 export function outputColumns(
   manifest: Manifest,
   passthrough: readonly string[],

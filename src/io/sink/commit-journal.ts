@@ -1,40 +1,44 @@
-// The journal of a commit: which temporary files become which final files. If its process died, another process completes the commit.
+// The journal of a commit: lists which temporary files become which final files.
+// If the process is killed, another process completes the commit.
 import { createHash } from 'node:crypto';
 import { link, open, readFile, rename, stat, unlink } from 'node:fs/promises';
 import path from 'node:path';
 
 /**
- * One file of a commit. Paths are absolute here and relative to the journal on disk, because another container may
- * mount the folder elsewhere.
+ * One file of a commit. Paths are absolute in memory. In the journal they are relative to the journal, because another
+ * container may mount the folder elsewhere.
  */
 export interface CommitFile {
   target: string;
-  /** null: the existing file is removed without replacement. */
+  /** The file that becomes `target`; null: the existing target is removed and not replaced. */
   temporary: string | null;
-  /** Temporary location of the previous file during the commit. */
+  /** Temporary name of the previous file during the commit. */
   backup: string;
-  /** Inode of the previous file; null: there was none. */
+  /** Inode of the previous file; null: the target did not exist. */
   before: number | null;
   /** Inode of the new file. */
   after: number | null;
   /**
-   * Whether this file describes other files of the commit, so that it must never be visible next to files of another
-   * run.
+   * Whether this is a sidecar file: it describes other files of the commit, so it must never be visible together with
+   * files of another run.
    */
   beside: boolean;
 }
 
-/** Longest base name, bytes. Leaves room for owner, token and kind within the 255 bytes that file systems allow. */
+/**
+ * Maximum length of a base name, bytes. Longer names are hashed. The limit leaves space for owner, token and kind
+ * within the 255 bytes that file systems allow.
+ */
 const LONGEST_NAME = 180;
 
-/** Common path prefix of all temporary files of `target`. */
+/** The path prefix that all temporary files of `target` have. */
 export function hiddenBeside(target: string): string {
   const name = path.basename(target);
   const short = Buffer.byteLength(name) <= LONGEST_NAME ? name : createHash('sha256').update(name).digest('hex');
   return path.join(path.dirname(target), `.${short}.`);
 }
 
-/** Error codes of file systems without hard links. */
+/** Error codes that mean that the file system has no hard links. */
 const NO_LINKS = new Set(['EPERM', 'ENOTSUP', 'EOPNOTSUPP', 'ENOSYS', 'EMLINK', 'EXDEV']);
 
 export async function writeJournal(file: string, temporary: string, files: readonly CommitFile[]): Promise<void> {
@@ -52,11 +56,11 @@ export async function writeJournal(file: string, temporary: string, files: reado
   await syncFolder(folder);
 }
 
-/** Reads a journal; null: it belongs to another user, or is not a valid journal. */
+/** Reads a journal; null: the journal belongs to another user, or is invalid. */
 export async function readJournal(file: string): Promise<CommitFile[] | null> {
   const folder = path.dirname(file);
   const { uid } = await stat(file);
-  // Other users may write to the folder, and a journal can move files.
+  // A journal can move files, so journals of other users, who may write to the folder, are ignored.
   if (process.getuid !== undefined && uid !== process.getuid()) return null;
   let files: CommitFile[];
   try {
@@ -71,16 +75,15 @@ export async function readJournal(file: string): Promise<CommitFile[] | null> {
     temporary: f.temporary === null ? null : from(f.temporary),
     backup: from(f.backup),
   }));
-  // Only temporary names in the folder of their target are accepted, so that a journal cannot move or remove other
-  // files.
+  // A journal must not move or remove other files. So only temporary names in the folder of their target are accepted.
   const beside = (name: string | null, target: string) =>
     name === null || (name.startsWith(hiddenBeside(target)) && path.dirname(name) === path.dirname(target));
   return absolute.every((f) => beside(f.temporary, f.target) && beside(f.backup, f.target)) ? absolute : null;
 }
 
 /**
- * Publishes the files so that files of two runs are never visible together: 1. sidecar files are removed, 2. each
- * output replaces its predecessor atomically, 3. new sidecar files are published, 4. the folders are flushed. Also
+ * Publishes the files so that files of two runs are never visible together: first, old sidecar files are removed. Then
+ * each output replaces its predecessor atomically, new sidecar files are published, and the folders are flushed. Also
  * completes an interrupted commit.
  */
 export async function rollForward(files: readonly CommitFile[]): Promise<void> {
@@ -91,7 +94,7 @@ export async function rollForward(files: readonly CommitFile[]): Promise<void> {
   await syncFolders(files);
 }
 
-/** Undoes a commit in reverse order and removes unneeded backups. */
+/** Undoes a commit in reverse order, and removes backups that are not needed. */
 export async function rollBack(files: readonly CommitFile[]): Promise<void> {
   const beside = files.filter((f) => f.beside);
   for (const f of beside) await takeBack(f);
@@ -105,7 +108,7 @@ export async function dropBackups(files: readonly CommitFile[]): Promise<void> {
   for (const f of files) await gone(f.backup).catch(() => {});
 }
 
-/** Whether an interrupted commit still has files to publish. False if it was undone. */
+/** Whether an interrupted commit still has files to publish. False if the commit was undone. */
 export async function hasFiles(files: readonly CommitFile[]): Promise<boolean> {
   for (const f of files) {
     if (f.temporary === null) continue;
@@ -114,7 +117,10 @@ export async function hasFiles(files: readonly CommitFile[]): Promise<boolean> {
   return false;
 }
 
-/** The files with current predecessors, because another run may have published its own files meanwhile. */
+/**
+ * The files with their current predecessors. They may have changed, because another run may have published its files in
+ * the meantime.
+ */
 export async function withPredecessors(files: readonly CommitFile[]): Promise<CommitFile[]> {
   return Promise.all(files.map(async (f) => ({ ...f, before: await inode(f.target) })));
 }
@@ -131,8 +137,8 @@ async function replace(f: CommitFile): Promise<void> {
 }
 
 /**
- * Adds a hard link to the file that is about to be replaced. Without hard links the file is renamed and absent for a
- * moment.
+ * Keeps a hard link to the file that will be replaced. On file systems without hard links, the file is renamed, so it
+ * is absent for a short time.
  */
 async function keep({ target, backup }: CommitFile): Promise<void> {
   try {
@@ -155,7 +161,7 @@ async function takeBack(f: CommitFile): Promise<void> {
 async function restore(f: CommitFile): Promise<void> {
   if ((await inode(f.backup)) === null) return takeBack(f);
   await rename(f.backup, f.target);
-  // If both names link to the same file, rename leaves both in place.
+  // If both names are links to the same file, rename keeps both names.
   await gone(f.backup);
 }
 
@@ -168,14 +174,14 @@ async function inode(file: string): Promise<number | null> {
   }
 }
 
-/** Removes a file that may no longer exist. */
+/** Removes a file if it exists. */
 export async function gone(file: string): Promise<void> {
   await unlink(file).catch((cause: NodeJS.ErrnoException) => {
     if (cause.code !== 'ENOENT') throw cause;
   });
 }
 
-/** Flushes folders, so that their entries survive a power failure. */
+/** Flushes the folders of files, so that their directory entries survive a power failure. */
 const syncFolders = async (files: readonly CommitFile[]): Promise<void> => {
   for (const folder of new Set(files.map((f) => path.dirname(f.target)))) await syncFolder(folder);
 };

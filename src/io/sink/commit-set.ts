@@ -1,4 +1,4 @@
-// Publishes files of a run together, all or none: an output, its rejects file and other sidecar files.
+// Publishes the files of a run atomically: an output, its rejects file and further sidecar files.
 import { randomBytes } from 'node:crypto';
 import { type FileHandle, open, readdir, rename } from 'node:fs/promises';
 import path from 'node:path';
@@ -38,22 +38,22 @@ const UNDOING = 'undo';
 
 interface Member extends CommitFile {
   handle: FileHandle | null;
-  /** Complete and flushed, waiting for the other members. */
+  /** Whether the file is complete and flushed, so that it can be published. */
   whole: boolean;
 }
 
 /**
- * States: open (members are written under temporary names) → published (all complete members have their final names) or
- * aborted (no member has). `publish` writes a journal before it changes the first name. If the process is killed, the
- * next run with the same output completes the commit. After `hold`, members outlive the process: a later process can
- * `adopt` and continue them.
+ * A set of files that are published together. States: open (members are written under temporary names), then published
+ * (all complete members have their final names) or aborted (no member has its final name). `publish` writes a journal
+ * before it changes the first name. If the process is killed, the next run with the same output completes the commit.
+ * After `hold`, members survive the end of the process: a later process can `adopt` them and continue writing.
  */
 export class CommitSet {
   readonly #members: Member[] = [];
   readonly #leases: (() => Promise<void>)[] = [];
   #objects: ObjectSet | null = null;
   readonly #log: Log;
-  /** Token in the temporary names of all members, which identifies files of the same run. */
+  /** The token that is part of the temporary names of all members and identifies the files of a run. */
   #token = newToken();
   #holding = false;
 
@@ -63,9 +63,10 @@ export class CommitSet {
   }
 
   /**
-   * Adds a file. Its `commit` marks it as complete; `publish` gives it its final name. `beside`: the file describes
-   * other files and must never be visible next to files of another run. `from`: the file was adopted and continues
-   * after this many bytes. An existing path that is not a regular file is written directly.
+   * Adds a file. `commit` of the returned sink marks the file as complete; `publish` of the set gives it its final
+   * name. Option `beside`: the file describes other files of the set, and must never be visible together with files of
+   * another run. `from`: the file was adopted and is continued after this number of bytes. An existing path that is not
+   * a regular file is written directly.
    * @throws SluiceError output_unwritable | output_full | output_exists_as_folder
    */
   async open(
@@ -93,8 +94,8 @@ export class CommitSet {
   }
 
   /**
-   * Journals of interrupted runs with the output `file` that could be resumed; empty for paths that are not regular
-   * files.
+   * The journals of interrupted runs with the output `file` that can be resumed. Empty if the path is not a regular
+   * file.
    */
   async interrupted(file: string): Promise<LeftOver[]> {
     const { target, direct } = await targetOf(file);
@@ -109,8 +110,9 @@ export class CommitSet {
   }
 
   /**
-   * Takes over an interrupted run. Call it before adding members, then call `open` with `from` for each of `files`.
-   * @returns path of its journal; null: the run cannot be taken over, and the set is unchanged
+   * Takes over an interrupted run. Must be called before members are added. Afterwards, `open` must be called with
+   * `from` for each of `files`.
+   * @returns the path of the run's journal; null: the run cannot be taken over, and the set is unchanged
    * @throws SluiceError output_unwritable
    */
   async adopt(leftOver: LeftOver, main: string, files: readonly KeptFile[]): Promise<string | null> {
@@ -128,14 +130,14 @@ export class CommitSet {
     }
   }
 
-  /** Path of the checkpoint journal, next to `main`. */
+  /** Path of the checkpoint journal, in the folder of `main`. */
   async journalBeside(main: string): Promise<string> {
     return hiddenName((await targetOf(main)).target, this.#token, 'checkpoint');
   }
 
   /**
-   * Keeps the members if the process ends, because a checkpoint journal refers to them. @throws SluiceError
-   * output_failed
+   * Keeps the members even if the process ends, because a checkpoint journal refers to them.
+   * @throws SluiceError output_failed
    */
   async hold(): Promise<void> {
     this.#holding = true;
@@ -162,8 +164,8 @@ export class CommitSet {
   }
 
   /**
-   * Removes the existing file of this name, left by an earlier run, when the other members are published. @throws
-   * SluiceError output_*
+   * Removes the existing file with this name, which an earlier run wrote, when the members are published.
+   * @throws SluiceError output_*
    */
   async remove(file: string): Promise<void> {
     if (isObject(file)) return (await this.#away()).remove(file);
@@ -179,7 +181,7 @@ export class CommitSet {
   }
 
   /**
-   * Publishes all complete members and discards the others. After an error, all files are as before.
+   * Publishes all complete members and discards all other members. After an error, all files are unchanged.
    * @throws SluiceError output_failed | output_full
    */
   async publish(): Promise<void> {
@@ -187,7 +189,7 @@ export class CommitSet {
     try {
       for (const m of this.#members) if (!m.whole) await discard(m);
       if (files.length > 0) await putInPlace(files, this.#log);
-      // Removes the partial output of interrupted runs, which this output replaces.
+      // This output replaces the partial outputs of interrupted runs, so they are removed.
       for (const { target } of files) await dropKept(target).catch(() => {});
       await this.#objects?.publish();
     } catch (cause) {
@@ -211,7 +213,7 @@ export class CommitSet {
     return this.#objects;
   }
 
-  /** Acquires the lease of the folder and removes files that killed processes left for this target. */
+  /** Acquires the lease of the folder, and removes temporary files of this target that killed processes left in it. */
   async #prepare(target: string): Promise<void> {
     const folder = path.dirname(target);
     this.#leases.push(await holdLease(folder));
@@ -271,7 +273,7 @@ export class CommitSet {
         }),
       abort: async () => {
         const at = this.#members.indexOf(member);
-        // While files are held, ending the set decides whether they stay.
+        // While files are held, they stay until the whole set ends, which decides whether to keep them.
         if (at < 0 || this.#holding) return;
         this.#members.splice(at, 1);
         await discard(member);
@@ -286,7 +288,7 @@ async function shut(member: Member): Promise<void> {
   member.handle = null;
 }
 
-/** Opens a file of another process, truncated to the first `bytes`. */
+/** Opens a file of another process and truncates it to its first `bytes` bytes. */
 async function openKept(file: string, bytes: number): Promise<FileHandle> {
   const handle = await open(file, 'r+');
   try {
@@ -309,7 +311,7 @@ async function* earlierBytes(handle: FileHandle, length: number): AsyncGenerator
   }
 }
 
-/** Closes and removes the temporary file, if it still exists. Never throws. */
+/** Closes a member and removes its temporary file, if this exists. Never throws. */
 async function discard(member: Member): Promise<void> {
   await shut(member);
   if (member.temporary !== null) await gone(member.temporary).catch(() => {});
@@ -329,7 +331,7 @@ async function putInPlace(staged: readonly CommitFile[], log: Log): Promise<void
     await undo(files, journal, cause);
     throw cause;
   }
-  // The commit now takes effect. The next run removes anything that remains.
+  // The commit is complete now. If removing the remaining files fails, the next run removes them.
   if (journal !== null) await gone(journal).catch(() => {});
   await dropBackups(files);
 }
@@ -339,7 +341,7 @@ interface Begun {
   journal: string;
 }
 
-/** Writes the journal next to the first output. Resolves when no other commit into that output is active. */
+/** Writes the journal next to the first output. Resolves when no other commit to this output is active. */
 async function beginJournal(staged: readonly CommitFile[], log: Log): Promise<Begun> {
   const main = (staged.find((f) => !f.beside) ?? staged[0]!).target;
   const journal = await hiddenName(main, newToken(), JOURNAL);
@@ -359,15 +361,16 @@ async function beginJournal(staged: readonly CommitFile[], log: Log): Promise<Be
 }
 
 /**
- * Undoes a commit. The journal is renamed first, so that a process that finds it undoes the commit too. @throws
- * SluiceError output_failed if not all files could be restored
+ * Undoes a commit. The journal is renamed first, so that another process that finds it undoes the commit instead of
+ * completing it.
+ * @throws SluiceError output_failed if not all files could be restored
  */
 async function undo(files: readonly CommitFile[], journal: string | null, cause: unknown): Promise<void> {
   const undoing = journal === null ? null : `${journal.slice(0, -JOURNAL.length)}${UNDOING}`;
   try {
     if (undoing !== null) await rename(journal!, undoing);
   } catch {
-    // The commit is then undone under its old name: a journal without files has no effect.
+    // The commit is undone in spite of this error: a journal whose files are gone has no effect.
   }
   try {
     await rollBack(files);

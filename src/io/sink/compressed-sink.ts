@@ -1,25 +1,27 @@
-// Compresses bytes before another sink writes them.
+// A sink that compresses bytes and passes them to another sink.
 import { createGzip, type Gzip, type ZstdCompress } from 'node:zlib';
 import type { Compression } from '../../core/file-format.ts';
 import { zstd } from '../../core/zstd.ts';
 import type { ByteSink } from './byte-sink.ts';
 
 /**
- * Number of blocks per gzip member or zstd frame. Its end depends only on blocks, because a resumed run must produce
- * the same bytes. Not fewer, because each member compresses without earlier history, and some readers stop after the
- * first.
+ * Number of blocks per gzip member or zstd frame. The end of a member depends only on the number of blocks, because a
+ * resumed run must produce the same bytes. A smaller number would compress less, because a member cannot refer to
+ * earlier data. Some readers also stop after the first member.
  */
 export const BLOCKS_A_MEMBER = 64;
 const PIECE_BYTES = 128 * 1024;
 
 /**
- * Wraps `inner`, or returns it without compression. `commit` and `abort` of the wrapper also end `inner`. Members end
- * when `blockEnd` has counted enough blocks; without calls of it there is a single member. @throws SluiceError usage
+ * Wraps `inner` in a compressing sink, or returns `inner` if `compression` is none. `commit` and `abort` also commit or
+ * abort `inner`. A member ends when `blockEnd` was called BLOCKS_A_MEMBER times; if it is never called, there is a
+ * single member.
+ * @throws SluiceError usage
  */
 export function compressedSink(inner: ByteSink, compression: Compression): ByteSink {
   if (compression === 'none') return inner;
   const start = () => new Member(inner, compression);
-  // Started immediately, so that even an empty output is a valid compressed file.
+  // The first member starts immediately, so that even an empty output is a valid compressed file.
   let member: Member | null = start();
   let blocks = 0;
   return {
@@ -50,7 +52,7 @@ export function compressedSink(inner: ByteSink, compression: Compression): ByteS
 }
 
 /**
- * One gzip member or zstd frame. The compressor's output depends on how its input is divided. It therefore receives
+ * One gzip member or zstd frame. The output of the compressor depends on how its input is divided. So it receives
  * pieces of equal size one at a time, and the last piece together with the end signal.
  */
 class Member {
@@ -79,7 +81,7 @@ class Member {
     }
   }
 
-  /** Until this resolves, the compressor owns the piece. */
+  /** Passes the piece to the compressor, which owns the piece until the promise resolves. */
   async #give(): Promise<void> {
     const given = new Promise<void>((resolve) => this.#stream.write(this.#piece, () => resolve()));
     await Promise.race([given, this.#drained]);

@@ -1,12 +1,12 @@
-// Sinks for one file, which is complete or absent, and for streams.
+// Sinks for a single file, which is either complete or absent, and for streams.
 import type { ByteSink } from './byte-sink.ts';
 import { CommitSet } from './commit-set.ts';
 import { targetOf, writeError } from './file-target.ts';
 
 /**
  * Opens `file` for writing under a temporary name; `commit` gives it the final name. An existing path that is not a
- * regular file (a pipe, /dev/null) is written directly. Files that belong together are opened in a `CommitSet` instead.
- * `mode`: permissions of a new file; default: by the umask.
+ * regular file (a pipe, /dev/null) is written directly. Files that must be published together are opened in a
+ * `CommitSet` instead. `mode`: permissions of a new file; default: depends on the umask.
  * @throws SluiceError output_unwritable | output_full | output_exists_as_folder
  */
 export async function openFileSink(file: string, mode?: number): Promise<ByteSink> {
@@ -62,7 +62,7 @@ export function openStreamSink(stream: NodeJS.WritableStream, name: string): Byt
       new Promise((resolve, reject) => {
         if (failure) reject(writeError(name, failure, 'output_failed'));
         else {
-          // The stream may hold the chunk until it calls back.
+          // The caller may reuse the bytes only after the callback, because the stream may hold them until then.
           stream.write(bytes as Buffer, (error) =>
             error ? reject(writeError(name, error, 'output_failed')) : resolve(),
           );

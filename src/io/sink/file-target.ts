@@ -1,11 +1,11 @@
-// Resolves the target of an output path, converts write errors, and writes completely.
+// Resolves the target of an output path, converts errors of writing, and writes all bytes of a buffer.
 import type { Stats } from 'node:fs';
 import { type FileHandle, lstat, readlink, realpath, stat } from 'node:fs/promises';
 import path from 'node:path';
 import { type ErrorCode, SluiceError } from '../../core/errors.ts';
 import { fileFault, isFull } from '../../core/file-system.ts';
 
-/** Maximum length of a chain of symbolic links. A longer one is a cycle; the kernel has the same limit. */
+/** Maximum length of a chain of symbolic links. A longer chain is treated as a cycle. The kernel has the same limit. */
 const MAX_LINKS = 40;
 
 /** Resolves symbolic links, even if the final target does not exist yet. */
@@ -20,8 +20,8 @@ export async function behindLinks(file: string): Promise<string> {
 }
 
 /**
- * The target to write: a link's target is replaced, never the link itself. Paths in /dev and /proc, pipes and devices
- * are written directly.
+ * The target to write: the target of a symbolic link is replaced, never the link itself. Paths in /dev and /proc, pipes
+ * and devices are written directly.
  */
 export async function targetOf(file: string): Promise<{ target: string; present: Stats | null; direct: boolean }> {
   const device = /^\/(dev|proc)\//.test(path.resolve(file));
@@ -30,7 +30,7 @@ export async function targetOf(file: string): Promise<{ target: string; present:
   return { target, present, direct: present !== null && !present.isDirectory() && (device || !present.isFile()) };
 }
 
-/** `otherwise`: the error code if no more specific one applies. */
+/** Converts an error of writing. `otherwise`: the error code if no more specific code applies. */
 export function writeError(target: string, cause: unknown, otherwise: ErrorCode): SluiceError {
   if (cause instanceof SluiceError) return cause;
   if (isFull(cause)) return new SluiceError('output_full', `no room for ${target}: ${fileFault(cause)}`, { cause });
@@ -42,7 +42,8 @@ export function writeError(target: string, cause: unknown, otherwise: ErrorCode)
 }
 
 /**
- * Writes all bytes starting at `position`; null: at the current position. `onBytes` is called after each partial write.
+ * Writes all bytes to the file, starting at `position`; null: at its current position. `onBytes` is called after each
+ * partial write.
  */
 export async function writeAll(
   handle: FileHandle,

@@ -1,4 +1,4 @@
-// Publishes a run's outputs in object storage together: sidecar files first, the main output last.
+// Publishes the outputs of a run in object storage together: first the sidecar files, last the main output.
 import { asSluiceError } from '../../core/errors.ts';
 import { ObjectUpload, removeObject } from '../../storage/object-upload.ts';
 import type { ByteSink } from './byte-sink.ts';
@@ -10,8 +10,8 @@ interface Entry {
 }
 
 /**
- * Object storage has no transaction over several objects. All objects are therefore uploaded completely before the
- * first is published. A reader that waits for the main output then finds the rejects file of the same run.
+ * Object storage has no transaction over several objects. So all objects are uploaded completely before the first
+ * object is published. A reader that waits for the main output then finds the rejects file of the same run.
  */
 export class ObjectSet {
   readonly #entries: Entry[] = [];
@@ -40,13 +40,14 @@ export class ObjectSet {
     };
   }
 
-  /** Removes the existing object of this name when the others are published. */
+  /** Removes the existing object with this name when the set is published. */
   remove(name: string): void {
     this.#removed.push(name);
   }
 
   /**
-   * @throws SluiceError storage_unavailable: objects published before the error remain, and the main output is
+   * Publishes all complete objects.
+   * @throws SluiceError storage_unavailable; objects that were already published remain, and the main output is
    * unchanged
    */
   async publish(): Promise<void> {
@@ -62,7 +63,7 @@ export class ObjectSet {
     }
   }
 
-  /** Idempotent, never throws. */
+  /** Discards all uploads. Idempotent, never throws. */
   async abort(): Promise<void> {
     this.#removed.length = 0;
     for (const { upload } of this.#entries.splice(0)) await upload.abort();

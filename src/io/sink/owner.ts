@@ -1,4 +1,4 @@
-// Identifies the owner of a temporary file: the file name has its process, and a lease file is locked while that process runs.
+// Identifies the process that owns a temporary file, by the file name and by a lease file that is locked while the process runs.
 import { createHash } from 'node:crypto';
 import { open, readFile, readlink, stat, unlink } from 'node:fs/promises';
 import { hostname } from 'node:os';
@@ -7,27 +7,30 @@ import type { DatabaseSync } from 'node:sqlite';
 import { pathToFileURL } from 'node:url';
 import { fieldsOfStat } from '../../core/processes.ts';
 
-/** `namespace-pid-start`: the kernel and PID namespace of `pid`, the PID, and the start time of the process. */
+/**
+ * An owner: `namespace-pid-start`. `namespace` identifies the running kernel and the PID namespace, and `start` is the
+ * start time of the process.
+ */
 const OWNER = /^([0-9a-f]{12})-(\d+)-(\d+)$/;
 const LEASE = /^\.sluice\.([0-9a-f]{12}-\d+-\d+)\.lease$/;
 const SQLITE_BUSY = 5;
 const ENDED = -1;
 
-/** `unknown`: the owner is on another machine or in another container, and the file system does not show its locks. */
+/**
+ * The state of an owner. `over`: the process has ended. `unknown`: the process is on another machine or in another
+ * container, and the file system does not show its locks.
+ */
 export type Standing = 'running' | 'over' | 'unknown';
 
 let own: Promise<string> | null = null;
 
-/** The owner string in the names of this process's files. */
+/** The owner string in the names of files that this process creates. */
 export function thisOwner(): Promise<string> {
   own ??= (async () => `${await namespace()}-${process.pid}-${(await startOf('self').catch(() => null)) ?? 0}`)();
   return own;
 }
 
-/**
- * Identifies the scope in which PIDs are comparable. They mean nothing in another container, on another machine, or
- * before its last boot.
- */
+/** Identifies the scope in which a PID identifies a process: one container on one machine, between two boots. */
 async function namespace(): Promise<string> {
   const parts = [hostname(), process.platform];
   if (process.platform === 'linux') {
@@ -36,8 +39,8 @@ async function namespace(): Promise<string> {
       readlink('/proc/self/ns/pid').catch(() => null),
       readlink('/proc/self').catch(() => null),
     ]);
-    // If /proc shows another PID namespace, processes cannot be looked up in it. A random namespace then leaves only
-    // the lock.
+    // If /proc shows another PID namespace, processes cannot be looked up in it. A random namespace then makes sure
+    // that only the lease is checked.
     const readable = boot !== null && pids !== null && self === String(process.pid);
     parts.push(...(readable ? [boot, pids] : [String(Math.random()), String(process.hrtime.bigint())]));
   }
@@ -45,8 +48,8 @@ async function namespace(): Promise<string> {
 }
 
 /**
- * Start time of a process, in ticks since boot (proc(5), field 22 of stat); null: not visible. ENDED for a zombie,
- * which has ended but was not reaped.
+ * Start time of a process, in ticks since boot (proc(5), field 22 of stat); null: the process is not visible. ENDED:
+ * the process is a zombie, which has ended but was not reaped.
  */
 async function startOf(pid: number | 'self'): Promise<number | null> {
   try {
@@ -58,7 +61,7 @@ async function startOf(pid: number | 'self'): Promise<number | null> {
   }
 }
 
-/** Whether the owner of files in `folder` is still running. Never throws; undeterminable states are `unknown`. */
+/** Whether the owner of files in `folder` is still running. `unknown`: this cannot be determined. Never throws. */
 export async function standingOf(owner: string, folder: string): Promise<Standing> {
   const mine = await thisOwner();
   if (owner === mine) return 'running';
@@ -80,11 +83,11 @@ async function standingHere(pid: number, start: number): Promise<Standing> {
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === 'ESRCH') return 'over';
   }
-  // If other users' processes are hidden, the start time cannot be compared.
+  // If processes of other users are hidden, start times cannot be compared.
   return process.platform === 'linux' ? 'unknown' : 'running';
 }
 
-/** Checks the lease: an owner without a lease file has ended, because it removes the lease last. */
+/** Checks the lease file. If it is missing, the owner has ended, because a process removes its lease last. */
 async function standingByLease(file: string): Promise<Standing> {
   try {
     await stat(file);
@@ -104,8 +107,8 @@ async function standingByLease(file: string): Promise<Standing> {
 const leaseOf = (owner: string, folder: string): string => path.join(folder, `.sluice.${owner}.lease`);
 
 /**
- * Acquires a lock that other containers and hosts see and that ends with its process in any case. Node has such locks
- * only in SQLite.
+ * Acquires a lock that other containers and hosts see, and that ends in any case when the process ends. Node.js offers
+ * such locks only in SQLite.
  */
 async function locked(file: string): Promise<DatabaseSync> {
   const { DatabaseSync } = await import('node:sqlite');
@@ -121,7 +124,7 @@ async function locked(file: string): Promise<DatabaseSync> {
   }
 }
 
-/** The lease of a folder. Acquiring and releasing are serialized through `turn`. */
+/** The lease of a folder. `turn` serializes acquiring and releasing. */
 interface Lease {
   holders: number;
   lock: DatabaseSync | null;
@@ -131,9 +134,10 @@ interface Lease {
 const leases = new Map<string, Lease>();
 
 /**
- * Acquires this process's lease in a folder, before temporary files are created. The lease is reference-counted.
- * @returns releases the lease; idempotent
- * @throws a file-system error
+ * Acquires the lease of this process in a folder. Must be called before temporary files are created. The lease is
+ * reference-counted.
+ * @returns a function that releases the lease; idempotent
+ * ¶ @throws a file-system error
  */
 export async function holdLease(folder: string): Promise<() => Promise<void>> {
   const lease = leases.get(folder) ?? { holders: 0, lock: null, turn: Promise.resolve() };
@@ -160,16 +164,20 @@ function inTurn(lease: Lease, work: () => Promise<void>): Promise<void> {
   return done;
 }
 
-/** null: the file system has no locks, so other processes cannot detect whether this one runs. */
+/**
+ * Creates and locks the lease file. null: the file system has no locks, so other processes cannot detect whether this
+ * process runs.
+ */
 async function takeLease(folder: string): Promise<DatabaseSync | null> {
   const file = leaseOf(await thisOwner(), folder);
   for (;;) {
     const handle = await open(file, 'a', 0o666);
     const { ino } = await handle.stat();
-    // Closed before locking, because closing any handle of a file drops the process's locks on it.
+    // The handle is closed before locking, because closing any handle of a file releases all locks of the process on
+    // this file.
     await handle.close();
     const lock = await locked(file).catch(() => null);
-    // Another process may have removed the file before it was locked.
+    // If another process removed the file before it was locked, the loop tries again.
     if ((await stat(file).catch(() => null))?.ino === ino) return lock;
     lock?.close();
   }

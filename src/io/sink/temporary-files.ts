@@ -1,5 +1,5 @@
 // Temporary files of an output (`.partial`, `.kept`, …): their names, and the cleanup after killed processes.
-// The cleanup finishes interrupted commits and keeps resumable runs.
+// The cleanup completes interrupted commits and keeps the files of resumable runs.
 import { randomBytes } from 'node:crypto';
 import { constants, copyFile, readdir, rename, stat } from 'node:fs/promises';
 import path from 'node:path';
@@ -18,11 +18,14 @@ import {
 } from './commit-journal.ts';
 import { clearLeases, type Standing, standingOf, thisOwner } from './owner.ts';
 
-/** The part of a temporary name after the dot and the output's name: owner, token, kind. */
+/** The suffix of a temporary name after the name of the output: owner, token and kind. */
 const BESIDE = /^([0-9a-f]{12}-\d+-\d+)\.([0-9a-f]{12})\.(partial|before|commit|undo|kept|checkpoint)$/;
-/** Temporary names of earlier versions, which had only a process ID. */
+/** The suffix of temporary names of earlier versions, which contained only a process ID. */
 const OLD = /^(\d+)\.[0-9a-z]+\.partial$/;
-/** Longest wait for another commit into the same output, ms. Commits take milliseconds, so a longer one is stuck. */
+/**
+ * Maximum time to wait for another commit to the same output, ms. A commit takes milliseconds, so a commit that takes
+ * longer is stuck.
+ */
 const TURN_MS = 60_000;
 
 export interface LeftOver {
@@ -33,15 +36,15 @@ export interface LeftOver {
   standing: Standing;
 }
 
-/** Parses a temporary name after its prefix; null: not such a name. */
+/** Parses a temporary name after its prefix; null: it is not a temporary name. */
 function readHidden(rest: string): Pick<LeftOver, 'owner' | 'token' | 'kind'> | null {
   const [, owner, token, kind] = BESIDE.exec(rest) ?? [];
   return owner === undefined ? null : { owner, token: token!, kind: kind as LeftOver['kind'] };
 }
 
 /**
- * Temporary files of `target` from other processes, with the states of their owners. `entries`: names of the files in
- * its folder.
+ * The temporary files of `target` that other processes created, with the states of their owners. `entries`: names of
+ * the files in the folder.
  */
 async function foundBeside(target: string, entries: readonly string[]): Promise<LeftOver[]> {
   const folder = path.dirname(target);
@@ -66,8 +69,8 @@ async function foundBeside(target: string, entries: readonly string[]): Promise<
 }
 
 /**
- * Whether the process runs. This process's own PID counts as ended, because an earlier process with the same PID wrote
- * the file.
+ * Whether the process with this PID, which wrote a file, is running. False for the PID of this process, because then an
+ * earlier process with the same PID wrote the file.
  */
 function isAlive(pid: number): boolean {
   if (pid === process.pid) return false;
@@ -80,8 +83,9 @@ function isAlive(pid: number): boolean {
 }
 
 /**
- * Completes commits into `target` whose process has ended, or undoes those that were being undone. `entries`: names of
- * the files in its folder. @returns whether there were any
+ * Completes interrupted commits to `target`. Commits that were being undone are undone instead. `entries`: names of the
+ * files in the folder.
+ * @returns whether there were any
  */
 export async function recover(target: string, entries: readonly string[], log: Log): Promise<boolean> {
   let any = false;
@@ -113,7 +117,9 @@ async function finish(file: string, kind: 'commit' | 'undo', target: string, log
   await dropBackups(files);
 }
 
-/** Removes the files of ended processes. Call `recover` first, because an interrupted commit needs its files. */
+/**
+ * Removes the files of ended processes. `recover` must be called first, because an interrupted commit needs its files.
+ */
 export async function clearLeftOvers(target: string, entries: readonly string[], log: Log): Promise<void> {
   const found = await foundBeside(target, entries);
   const committing = new Set(found.filter((l) => l.kind === 'commit' || l.kind === 'undo').map((l) => l.owner));
@@ -132,10 +138,10 @@ export async function clearLeftOvers(target: string, entries: readonly string[],
 }
 
 /**
- * Resolves when the commit of `journal` is the only one into `target`. The journal already exists, so later processes
- * see it. If two processes see each other's journal, the one with the smaller token keeps its journal, and the other
- * withdraws until it is alone.
- * @throws SluiceError output_failed if another commit does not end, or may still be running
+ * Resolves when the commit of `journal` is the only commit to `target`. The journal must already exist, so that later
+ * processes see it. If two processes see the journals of each other, the process with the smaller token keeps its
+ * journal. The other process moves its journal to `aside` until it is alone.
+ * @throws SluiceError output_failed if another commit does not end, or it is unknown whether it is still running
  */
 export async function waitForOthers(target: string, journal: string, aside: string, log: Log): Promise<void> {
   const token = journal.split('.').at(-2)!;
@@ -161,33 +167,34 @@ export async function waitForOthers(target: string, journal: string, aside: stri
   }
 }
 
-// Resumable runs: their checkpoint journal and partial outputs remain until a run resumes them or publishes another
-// output.
+// The functions below handle resumable runs. Their checkpoint journals and partial outputs remain until a run resumes
+// them or publishes another output.
 
 /**
- * A temporary name next to `target` that contains the owner. A file is `partial` until a checkpoint refers to it, and
- * `kept` afterwards.
+ * A temporary name in the folder of `target`. It contains the owner. `kind` of a file is `partial` until a checkpoint
+ * refers to the file, then `kept`.
  */
 export const hiddenName = async (target: string, token: string, kind: LeftOver['kind']): Promise<string> =>
   `${hiddenBeside(target)}${await thisOwner()}.${token}.${kind}`;
 
-/** Checkpoint journals of interrupted runs with this output. */
+/** The checkpoint journals of interrupted runs with this output. */
 export async function journalsBeside(target: string): Promise<LeftOver[]> {
   const entries = await readdir(path.dirname(target));
   return (await foundBeside(target, entries)).filter((l) => l.kind === 'checkpoint');
 }
 
-/** A file of an interrupted run: its final name, and the number of bytes that the journal covers. */
+/** A file of an interrupted run: its final name, and the number of bytes that are recorded in the journal. */
 export interface KeptFile {
   target: string;
   bytes: number;
 }
 
 /**
- * Takes over an interrupted run: first the journal next to `main`, which only one process can rename, then the files
- * with the token of that run. Files that another machine may still be writing are copied instead, because bytes before
- * a checkpoint no longer change. `newToken`: token of the copies. @returns the journal's new path; null: another
- * process was faster, or a file is missing or too short
+ * Takes over an interrupted run by renaming its files: first the journal in the folder of `main`, which only one
+ * process can rename, then the files with the token of that run. Files that another machine may still be writing are
+ * copied instead of renamed. This is safe, because bytes before a checkpoint no longer change. `newToken`: the token of
+ * the copies.
+ * @returns the new path of the journal; null: another process was faster, or a file is missing or too short
  * @throws a file-system error
  */
 export async function takeOver(
@@ -209,7 +216,7 @@ export async function takeOver(
       else await copyFile(found[i]!, name, constants.COPYFILE_EXCL | constants.COPYFILE_FICLONE);
       made.push(name);
     }
-    // The journal is copied last, because it is useless without its files.
+    // The journal is copied last, because without its files it is useless.
     if (copied) await copyFile(file, journal, constants.COPYFILE_EXCL);
   } catch (cause) {
     if (copied) for (const copy of made) await gone(copy);
@@ -222,8 +229,9 @@ export async function takeOver(
 }
 
 /**
- * Finds a file by token, with any owner: a previous process may have been killed during its takeover. @throws Error
- * ENOENT if the file is missing or too short
+ * Finds a file by token and ignores its owner, because a previous process may have been killed while it took over the
+ * run.
+ * @throws Error ENOENT if the file is missing or too short
  */
 async function findKept({ target, bytes }: KeptFile, token: string): Promise<string> {
   const folder = path.dirname(target);
@@ -244,7 +252,10 @@ export async function dropKept(target: string): Promise<void> {
   }
 }
 
-/** Keeps only the latest of several interrupted runs into one target. `entries`: names of the files in its folder. */
+/**
+ * If several interrupted runs have this target, removes the files of all but the latest run. `entries`: names of the
+ * files in its folder.
+ */
 export async function keepLatest(target: string, entries: readonly string[]): Promise<void> {
   const over = droppable(await foundBeside(target, entries));
   if (new Set(over.map((l) => l.token)).size < 2) return;
@@ -253,7 +264,9 @@ export async function keepLatest(target: string, entries: readonly string[]): Pr
   for (const { file, token } of over) if (token !== latest) await gone(file).catch(() => {});
 }
 
-/** Files that may be removed. An owner with an unfinished commit is excluded, because the commit needs its files. */
+/**
+ * Files that may be removed. Files of an owner with an unfinished commit are excluded, because the commit needs them.
+ */
 function droppable(found: readonly LeftOver[]): LeftOver[] {
   const committing = new Set(found.filter((l) => l.kind === 'commit' || l.kind === 'undo').map((l) => l.owner));
   return found.filter(

@@ -1,4 +1,4 @@
-// Cuts a stream of byte chunks into blocks of whole records, each at most one slab.
+// Divides a stream of byte chunks into blocks of whole records. A block has at most one slab of bytes.
 import { CR, LF } from '../../core/ascii.ts';
 import type { Block } from '../../core/block.ts';
 import { monotonicMs, startTimer, stopTimer } from '../../core/clock.ts';
@@ -15,22 +15,22 @@ export interface CutOptions {
   scanner: RecordScanner;
   slabs: SlabPool;
   signal?: AbortSignal;
-  /** Called with the time spent waiting for bytes. */
+  /** Records the time spent waiting for bytes. */
   flow?: Flow;
   /** Called with the first record, which is then the header and not part of a block. */
   onHeader?: (header: { bytes: Buffer; fault: number }) => void;
-  /** The input starts in the middle of another one, so bytes that look like a byte order mark are text. */
+  /** Whether the chunks start in the middle of an input. Bytes that look like a byte order mark are then text. */
   middle?: boolean;
-  /** The header comes from elsewhere. The first block starts after it, in its own slab. */
+  /** Whether the first block must start in its own slab, after the header. */
   headApart?: boolean;
-  /** Receives all bytes of the input in order. `blockEnds`: the next bytes belong to the next block. */
+  /** Receives all bytes of the input in order. `blockEnds`: a block ends with these bytes. */
   onConsumed?: (bytes: Uint8Array, blockEnds: boolean) => void;
-  /** Yield the records found so far if no bytes arrive for this long, ms. Default: wait for a full slab. */
+  /** Time without new bytes after which the records found so far are yielded, ms. Default: wait for a full slab. */
   idleMs?: number;
 }
 
 /**
- * All records of a complete input as one block, in the memory of the input; null if there are none.
+ * All records of a complete input as one block, in the memory of the input; null: the input has no records.
  * @throws SluiceError invalid_encoding | foreign_content if the bytes are not UTF-8 text; errors of the scanner
  */
 export function cutWhole(
@@ -49,7 +49,7 @@ export function cutWhole(
   return {
     seq: 0,
     slab: input.buffer,
-    // Only this block uses the list, so no copy is needed.
+    // No copy is needed, because only this block uses the list.
     spans: spans.subarray(0, count * 2),
     faults: faults.subarray(0, count),
     lines: lines.subarray(0, count),
@@ -60,10 +60,12 @@ export function cutWhole(
   };
 }
 
-/** Finds the end of the first lines of a text: LF, CRLF and CR mixed, as the scanners of records do. */
+/**
+ * Finds the end of the first lines of a text. As in the record scanners, LF, CRLF and CR end lines and may be mixed.
+ */
 class LineSkipper {
   #left: number;
-  /** Whether the last byte was CR, so that an LF belongs to the same line end. */
+  /** Whether the last byte was CR, so that a following LF belongs to the same line break. */
   #afterCr = false;
 
   constructor(lines: number) {
@@ -88,7 +90,7 @@ class LineSkipper {
   }
 }
 
-/** The lease to release when a block is no longer used. */
+/** A block with the slab that must be released when the block is no longer used. */
 export interface Leased {
   readonly lease: Slab;
 }
@@ -96,9 +98,9 @@ export interface Leased {
 export const IDLE = Symbol('idle');
 
 /**
- * Yields blocks in order. Each takes a slab of the pool; its last user returns the slab with
+ * Yields blocks in order. Each block has a slab of the pool, which its last user must return with
  * `slabs.release(block.lease)`. Sources that can read into a given buffer read directly into the slabs. `idleMs`
- * applies to sources that wait. A producer may reuse a chunk once the next one is requested.
+ * applies only to sources that wait. The source may reuse a chunk when the next chunk is requested.
  * @throws SluiceError invalid_encoding | foreign_content if the bytes are not UTF-8 text; errors of the chunks or the
  * scanner
  */
@@ -117,16 +119,16 @@ class BlockCutter {
   readonly #records = new RecordList();
   #slab: Slab;
   #bytes: Buffer;
-  /** Whether the cutter still owns the slab, so that it was not yielded with a block. */
+  /** Whether the cutter owns the slab; false: the slab was yielded with a block. */
   #owned = true;
   #filled = 0;
-  /** Offset in the input of the slab's first byte. */
+  /** Input offset of the first byte of the slab. */
   #base = 0;
   #seq = 0;
   #rows = 0;
   #headerDue: boolean;
   #byteOrderMarkDue: boolean;
-  /** Lines in front of the records. */
+  /** Number of lines in front of the records. */
   readonly #skipped: number;
   #skipper: LineSkipper | null;
 
@@ -141,7 +143,7 @@ class BlockCutter {
     options.scanner.attach?.(options.slabs);
   }
 
-  /** Reads into the slabs. */
+  /** Reads the input directly into the slabs. */
   async *fromReads(chunks: Chunks): AsyncGenerator<Block & Leased, void, void> {
     for (let n = -1; n !== 0; ) {
       this.#options.signal?.throwIfAborted();
@@ -155,7 +157,7 @@ class BlockCutter {
     yield* this.#last();
   }
 
-  /** Copies chunks into the slabs. */
+  /** Copies the chunks of the input into the slabs. */
   async *fromChunks(chunks: Chunks): AsyncGenerator<Block & Leased, void, void> {
     const { signal } = this.#options;
     const input = chunks[Symbol.asyncIterator]();
@@ -196,7 +198,7 @@ class BlockCutter {
     this.#owned = false;
   }
 
-  /** Copies as much of the chunk as fits and returns the number of bytes. */
+  /** Copies as many bytes of the chunk as fit into the slab. Returns their number. */
   #copy(chunk: Uint8Array, at: number): number {
     const n = Math.min(chunk.length - at, this.#bytes.length - this.#filled);
     this.#bytes.set(at === 0 && n === chunk.length ? chunk : chunk.subarray(at, at + n), this.#filled);
@@ -213,12 +215,12 @@ class BlockCutter {
     if (this.#headerDue && this.#records.count > 0) {
       this.#headerDue = false;
       takeHeader(this.#bytes, this.#records, onHeader!);
-      // Starts a new slab, because block sizes must not depend on how earlier bytes were read.
+      // Blocks start at the first record, because block sizes must not depend on how earlier bytes were read.
       if (this.#options.headApart && this.#records.count === 0) this.#makeRoom();
     }
   }
 
-  /** Returns false if there are not enough bytes to decide. */
+  /** Skips a byte order mark. Returns false if there are not enough bytes to detect it. */
   #skipByteOrderMark(final: boolean): boolean {
     if (this.#filled < 4 && !final) return false;
     this.#byteOrderMarkDue = false;
@@ -226,7 +228,7 @@ class BlockCutter {
     return true;
   }
 
-  /** Returns false if the skipped lines may continue in the next bytes. */
+  /** Skips the lines in front of the records. Returns false if they may continue in the next bytes. */
   #skipLines(skipper: LineSkipper): boolean {
     this.#drop(skipper.take(this.#bytes.subarray(0, this.#filled)));
     if (!skipper.isDone) return false;
@@ -234,7 +236,10 @@ class BlockCutter {
     return true;
   }
 
-  /** Removes the first bytes, which belong to no record. Blocks do not depend on them, because the slab is filled again. */
+  /**
+   * Removes the first bytes of the slab, which belong to no record. The sizes of blocks do not depend on them, because
+   * the slab is filled again.
+   */
   #drop(length: number): void {
     if (length === 0) return;
     this.#consumed(length, false);
@@ -254,7 +259,9 @@ class BlockCutter {
     this.#options.onConsumed?.(this.#bytes.subarray(0, bytes), blockEnds);
   }
 
-  /** Creates a block of the records found so far, all of which end before `end`. The slab then belongs to the block. */
+  /**
+   * Creates a block of the records found so far, which all end at or before `end`. The slab then belongs to the block.
+   */
   #take(end: number): Block & Leased {
     const inputEnd = this.#base + end;
     const rest = { seq: this.#seq++, firstRow: this.#rows + 1, length: this.#filled, inputEnd };
@@ -274,14 +281,14 @@ class BlockCutter {
   async *#handOver(): AsyncGenerator<Block & Leased, void, void> {
     const { scanner, slabs, signal } = this.#options;
     const keep = scanner.keepFrom;
-    // Copied, because the receiver may return the block's slab before it requests the next block.
+    // The bytes are copied, because the receiver may return the slab of the block before it requests the next block.
     const rest = Buffer.from(this.#bytes.subarray(keep, this.#filled));
     this.#consumed(keep, true);
     yield this.#take(keep);
     this.#slab = await slabs.acquire(signal);
     this.#owned = true;
-    // A block's end must depend only on its start. A slab grows only if the unfinished record does not fit, by
-    // doubling.
+    // The end of a block must depend only on its start. So a slab is only enlarged, by doubling, if the unfinished
+    // record does not fit.
     let bytes = this.#slab.bytes;
     while (rest.length >= bytes) bytes *= 2;
     if (bytes > this.#slab.bytes) this.#slab = slabs.larger(this.#slab, bytes);
@@ -293,7 +300,9 @@ class BlockCutter {
     this.#records.clear();
   }
 
-  /** Makes room without yielding a block: moves the unfinished record to the front, or to a larger slab. */
+  /**
+   * Makes space without yielding a block: moves the unfinished record to the front of the slab, or to a larger slab.
+   */
   #makeRoom(): void {
     const { scanner, slabs } = this.#options;
     const keep = scanner.keepFrom;
@@ -312,8 +321,8 @@ class BlockCutter {
 }
 
 /**
- * Resolves with the next chunk or, after `idleMs`, with IDLE; rejects on abort. Repeated calls do not accumulate
- * listeners.
+ * Resolves with the result of `next`, or with IDLE after `idleMs`. Rejects if `signal` is aborted. Repeated calls do
+ * not accumulate listeners.
  */
 export function firstOf<T>(
   next: Promise<T>,
@@ -338,7 +347,7 @@ export function firstOf<T>(
 
 const viewOf = ({ buffer, at, bytes }: Slab): Buffer => Buffer.from(buffer as unknown as ArrayBuffer, at, bytes);
 
-/** `base`: offset in the input of the slab's first byte. */
+/** Creates a block from the listed records. `base`: input offset of the first byte of the slab. */
 function blockOf(
   records: RecordList,
   lease: Slab,
@@ -375,9 +384,10 @@ function skipByteOrderMark(bytes: Uint8Array, filled: number): number {
   return filled >= 3 && a === 0xef && b === 0xbb && c === 0xbf ? 3 : 0;
 }
 
-// Blocks of one piece of an input, with rows, lines and bytes counted from the beginning of the whole input.
+// The functions below handle blocks of one piece of an input, whose rows, lines and bytes are counted from the
+// beginning of the whole input.
 
-/** Amount of the whole input before a piece, which was not read. */
+/** Number of rows, lines and bytes of the whole input that precede a piece and are not read. */
 export interface PiecePlace {
   rows: number;
   lines: number;

@@ -1,21 +1,22 @@
-// Reads a file or standard input as byte chunks, and detects if the file changes or vanishes meanwhile.
+// Reads a file or standard input as byte chunks, and detects if the file is changed or removed while it is read.
 import { type FileHandle, open, stat } from 'node:fs/promises';
 import type { TableFeed, TypedTable } from '../../core/block.ts';
 import { SluiceError } from '../../core/errors.ts';
 import { fileFault } from '../../core/file-system.ts';
 
-/** Bytes in order. Each chunk is valid until the next one is requested. */
+/** Bytes in order. A chunk is valid until the next chunk is requested. */
 export interface Chunks extends AsyncIterable<Uint8Array> {
   /**
-   * Reads the next bytes into the given buffer instead of yielding chunks. Returns their number, 0 at the end. Only for
-   * sources that never wait, because a started read cannot be cancelled. The opener of the source closes it.
+   * Reads the next bytes into the given buffer instead of yielding a chunk. Returns their number; 0: the input has
+   * ended. Only sources that never wait have this method, because a read cannot be cancelled. The code that opened the
+   * source must close it.
    */
   readInto?(target: Uint8Array): Promise<number>;
-  /** Lines of text in front of the records, which a reader of records skips. Default: none. */
+  /** Number of text lines in front of the records, which readers of records skip. Default: none. */
   readonly skipLines?: number;
-  /** Columns of the table, if the bytes are JSON lines generated from one. */
+  /** The columns of the table, if the bytes are JSON lines that were generated from a table. */
   readonly columns?: TypedTable;
-  /** The table itself, which can be read in place of its lines. */
+  /** The table, which can be read instead of its JSON lines. */
   readonly table?: TableFeed;
 }
 
@@ -26,20 +27,20 @@ export interface ByteSource {
   /** Number of bytes read so far. */
   bytesRead(): number;
   /**
-   * Yields the bytes read so far once more, and those read meanwhile; ends when it has caught up. Only for a regular
-   * file that is read completely.
+   * Yields the bytes read so far again, including bytes that are read in the meantime. Ends when it has caught up with
+   * the reader. Only for a regular file that is read completely.
    * @throws SluiceError input_changed, input_unreadable
    */
   again?(): AsyncIterable<Uint8Array>;
   /** Reads a range of a remote input, from `start` to before `end`. @throws SluiceError */
   slice?(start: number, end: number): Promise<Uint8Array<ArrayBuffer>>;
-  /** Idempotent. */
+  /** Closes the source. Idempotent. */
   close(): Promise<void>;
 }
 
 /**
- * Default size of a read. Measured equally fast between 64 KiB and 1 MiB; less means too many reads per slab, more
- * wastes memory.
+ * Default size of a read, bytes. Sizes between 64 KiB and 1 MiB were measured to be equally fast. Smaller sizes cause
+ * too many reads per slab, larger sizes waste memory.
  */
 const DEFAULT_READ_BYTES = 256 * 1024;
 
@@ -50,9 +51,9 @@ export interface ByteRange {
 }
 
 /**
- * Opens a file for reading: all of it, or some ranges concatenated. Each chunk is valid until the next one is
+ * Opens a file for reading: all bytes, or the concatenation of some ranges. A chunk is valid until the next chunk is
  * requested.
- * @throws SluiceError input_not_found at once; input_unreadable and input_changed while reading
+ * @throws SluiceError input_not_found when opening; input_unreadable | input_changed when reading
  */
 export async function openFile(
   path: string,
@@ -97,7 +98,7 @@ export async function openFile(
       yield buffer.subarray(0, bytesRead);
       at += bytesRead;
       if (bytesRead > 0 && at < read) continue;
-      // The run may read more meanwhile, but a reader that has caught up needs no second pass.
+      // The run may have read more in the meantime, but a reader that has caught up needs no second pass.
       return assertUnchanged(path, handle, before, { read: wanted, wanted });
     }
   }
@@ -126,8 +127,8 @@ export async function openFile(
 }
 
 /**
- * Reads from the first range with bytes left. Returns the number of bytes, 0 if all ranges are read or the file ends
- * early.
+ * Reads from the first range that has unread bytes. Returns the number of bytes; 0: all ranges were read, or the file
+ * ends early.
  */
 async function readRange(handle: FileHandle, target: Uint8Array, most: number, left: ByteRange[]): Promise<number> {
   while (left.length > 0 && left[0]!.from >= left[0]!.to) left.shift();
@@ -139,7 +140,7 @@ async function readRange(handle: FileHandle, target: Uint8Array, most: number, l
 }
 
 /**
- * Rejects a file that was truncated, extended, replaced or removed while it was read, because its content is
+ * Throws if the file was truncated, extended, replaced or removed while it was read, because the bytes read are then
  * unreliable.
  */
 async function assertUnchanged(
@@ -166,7 +167,7 @@ async function assertUnchanged(
   }
 }
 
-/** Standard input (or any readable stream) as a source. */
+/** Creates a source from standard input or any other readable stream. */
 export function fromStream(stream: AsyncIterable<Uint8Array>): ByteSource {
   let read = 0;
   return {

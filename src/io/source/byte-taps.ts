@@ -1,17 +1,18 @@
-// Wraps byte streams: observes them for hashing and counting, checks them against known digests, and withholds a trailer line.
+// Wraps byte streams: observes bytes for hashing and counting, checks them against known digests, and withholds a trailer line.
 import { createHash } from 'node:crypto';
 import type { TableFeed } from '../../core/block.ts';
 import { SluiceError } from '../../core/errors.ts';
 import type { Chunks } from './byte-source.ts';
 
 /**
- * The same chunks with an observer, for both ways of reading. `see` gets all bytes once, in order and before the
- * reader; `end` is called at the end of the input. An error in either ends the read.
+ * Returns the same chunks with an observer, whether chunks are iterated or read with `readInto`. `see` gets all bytes
+ * once, in order, before the reader gets them. `end` is called at the end of the input. An error of either function
+ * ends the read.
  */
 export function seenChunks(chunks: Chunks, see: (bytes: Uint8Array) => void, end: () => void = () => {}): Chunks {
   const readInto = chunks.readInto?.bind(chunks);
   return {
-    // An observer does not change the columns of a table.
+    // The columns of a table stay valid, because an observer does not change the bytes.
     ...(chunks.columns ? { columns: chunks.columns } : {}),
     ...(chunks.skipLines === undefined ? {} : { skipLines: chunks.skipLines }),
     async *[Symbol.asyncIterator]() {
@@ -34,21 +35,21 @@ export function seenChunks(chunks: Chunks, see: (bytes: Uint8Array) => void, end
   };
 }
 
-/** The same chunks, whose first lines are not records. */
+/** Returns the same chunks. Readers of records skip their first `skipLines` lines. */
 export const skippingLines = (chunks: Chunks, skipLines: number): Chunks => ({
   skipLines,
   [Symbol.asyncIterator]: () => chunks[Symbol.asyncIterator](),
   ...(chunks.readInto ? { readInto: (target) => chunks.readInto!(target) } : {}),
 });
 
-/** Length and hash of the next part of an input. */
+/** Length and hash of a section of an input. */
 interface KnownBytes {
   bytes: number;
   sha256: string;
 }
 
 /**
- * Checks the input against `known`, its consecutive parts. `changed` creates the error.
+ * Checks the input against `known`, the hashes of its consecutive sections. `changed` creates the error.
  * @throws the error of `changed`, at the latest at the end of the input
  */
 export function checked(chunks: Chunks, known: readonly KnownBytes[], changed: () => Error): Chunks {
@@ -78,7 +79,7 @@ export function checked(chunks: Chunks, known: readonly KnownBytes[], changed: (
   return seenChunks(chunks, take, end);
 }
 
-// A trailer is not a record and must not reach the decoders.
+// The class below withholds a trailer, which is not a record and must not reach the decoders.
 
 const LF = 10;
 const CR = 13;
@@ -87,19 +88,19 @@ const LONGEST = 64 * 1024;
 
 const isEnd = (byte: number | undefined): boolean => byte === LF || byte === CR;
 
-/** Withholds the last non-empty line of UTF-8 text. The line is available after the chunks have ended. */
+/** Withholds the last non-empty line of a UTF-8 text. The line is available when the chunks have ended. */
 export class WithoutLastLine {
   #held = Buffer.alloc(0);
-  /** The withheld line was too long, so its beginning was passed on. */
+  /** Whether the withheld line was too long, so that its beginning was passed on. */
   #cut = false;
 
-  /** The last line without its line end; null: there is none, or it is too long to be a trailer. */
+  /** The last line without its line break. null: the text is empty, or the line is too long for a trailer. */
   get last(): string | null {
     const end = this.#textEnd(this.#held);
     return this.#cut || end === 0 ? null : this.#held.toString('utf8', 0, end);
   }
 
-  /** Yields all other bytes. A chunk is valid until the next one is requested. */
+  /** Yields all other bytes. A chunk is valid until the next chunk is requested. */
   async *rest(chunks: Chunks): AsyncGenerator<Uint8Array> {
     for await (const chunk of chunks) {
       const bytes = this.#held.length === 0 ? Buffer.from(chunk) : Buffer.concat([this.#held, chunk]);
@@ -109,10 +110,10 @@ export class WithoutLastLine {
     }
   }
 
-  /** Start of the last line that is not empty or may continue. */
+  /** Start of the last line that is not empty or may continue in the next bytes. */
   #lastLine(bytes: Buffer): number {
     const end = this.#textEnd(bytes);
-    // If the bytes are only line ends, the line withheld before them stays the last one.
+    // If all bytes are line breaks, the line withheld before them is still the last line.
     let from = end;
     while (from > 0 && !isEnd(bytes[from - 1])) from--;
     if (from > 0) this.#cut = false;
@@ -128,8 +129,8 @@ export class WithoutLastLine {
   }
 }
 
-// The prefix of an input: the number and SHA-256 of all bytes read so far, which identify the input of an interrupted
-// run.
+// The functions below compute the prefix of an input: the number and the SHA-256 of all bytes read so far. A prefix
+// identifies the input of an interrupted run.
 
 /** Length and hash of the beginning of an input. */
 export interface Prefix {
@@ -142,13 +143,14 @@ export interface PrefixedChunks {
   /** Length and hash of all bytes read so far; null: another observer hashes them. */
   prefix(): Prefix | null;
   /**
-   * Whether `prefix` is valid: the expected bytes were read and match, or previously unhashed bytes were read again.
+   * Whether `prefix` is valid. With an expected prefix: these bytes were read and they match. With late hashing: all
+   * bytes read so far are hashed.
    */
   holds(): boolean;
 }
 
 /**
- * `expected`: the prefix that the input must have.
+ * Hashes the chunks as they are read. `expected`: the prefix that the input must have; null: any.
  * @throws SluiceError while reading: checkpoint_mismatch, or errors of `chunks`
  */
 export function withPrefix(chunks: Chunks, expected: Prefix | null): PrefixedChunks {
@@ -181,9 +183,9 @@ export function withPrefix(chunks: Chunks, expected: Prefix | null): PrefixedChu
 }
 
 /**
- * Starts hashing when a prefix is first requested, so that a run that ends before its first checkpoint hashes nothing.
- * `again` then yields the bytes read so far once more; after it has caught up, bytes are hashed as they are read. A
- * file that changes meanwhile has no prefix.
+ * Starts to hash when a prefix is first requested, so that a run that ends before its first checkpoint hashes nothing.
+ * `again` must then yield the bytes read so far again. When it has caught up, bytes are hashed as they are read. A file
+ * that changes in the meantime has no prefix.
  */
 export function withLatePrefix(chunks: Chunks, again: () => AsyncIterable<Uint8Array>): PrefixedChunks {
   const hash = createHash('sha256');
@@ -199,7 +201,7 @@ export function withLatePrefix(chunks: Chunks, again: () => AsyncIterable<Uint8A
     mode = 'behind';
     let hashed = 0;
     for await (const chunk of again()) {
-      // Bytes not read by the run yet are hashed when they arrive.
+      // Bytes that the run has not read yet are hashed when it reads them.
       const known = chunk.subarray(0, mode === 'behind' ? read - hashed : 0);
       hash.update(known);
       hashed += known.length;
@@ -220,11 +222,11 @@ export function withLatePrefix(chunks: Chunks, again: () => AsyncIterable<Uint8A
 }
 
 /**
- * The same table with an observer: `see` gets the bytes of its cells. It gets a dictionary when the dictionary is first
- * used.
+ * Returns the same table with an observer. `see` gets the bytes of its cells. It gets the bytes of a dictionary when
+ * the dictionary is first used.
  */
 function seenTable(table: TableFeed, see: (bytes: Uint8Array) => void, end: () => void): TableFeed {
-  /** ID of each column's last dictionary, because dictionaries may change. */
+  /** The ID of the last dictionary of each column, because dictionaries may change. */
   const lists: number[] = [];
   return {
     names: table.names,

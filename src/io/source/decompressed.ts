@@ -1,11 +1,12 @@
-// Decompresses a stream completely: it may consist of several members or frames, and must end after a complete one.
+// Decompresses a stream completely.
+// It may consist of several gzip members or zstd frames, and must end after a complete member or frame.
 import { createGunzip, type Gunzip, type ZstdDecompress } from 'node:zlib';
 import { SluiceError } from '../../core/errors.ts';
 import type { Compression } from '../../core/file-format.ts';
 import { ZstdFrames, zstd } from '../../core/zstd.ts';
 import type { Chunks } from './byte-source.ts';
 
-/** @throws SluiceError truncated_input while reading, if the stream is truncated or damaged */
+/** Decompresses the chunks. @throws SluiceError truncated_input when reading, if the stream is truncated or damaged */
 export const decompressed = (chunks: Chunks, compression: Compression): Chunks =>
   compression === 'none' ? chunks : expanded(chunks, compression, cutOrDamaged(compression));
 
@@ -22,8 +23,8 @@ function cutOrDamaged(compression: Compression): StreamFaults {
 }
 
 /**
- * Decompresses with backpressure: only requested data is expanded. Opens its streams at the first request. Earlier,
- * workers may still be starting, and an error of an unread stream would end the process.
+ * Decompresses with backpressure: only requested data is expanded. Streams are opened at the first request, for two
+ * reasons: workers may still be starting before it, and an error of a stream that is not read would end the process.
  * @throws SluiceError of `faults`, usage, or errors of `chunks`
  */
 export async function* expanded(
@@ -33,7 +34,7 @@ export async function* expanded(
 ): AsyncGenerator<Uint8Array> {
   const decoder = compression === 'gzip' ? createGunzip() : zstd().createZstdDecompress();
   let failure: unknown = null;
-  // After the decoder is no longer read, `feeding` reports later errors.
+  // When the decoder is no longer read, `feeding` reports its errors.
   decoder.on('error', () => {});
   const feeding = (compression === 'gzip' ? feedMembers(decoder, chunks) : feedFrames(decoder, chunks))
     .then(() => decoder.end())
@@ -54,8 +55,8 @@ export async function* expanded(
 }
 
 /**
- * For gzip: the decoder reads all members, but treats a zero byte after a member as padding and ignores everything
- * behind it, so the rest is checked here.
+ * Feeds the gzip decoder. The decoder reads all members, but it treats a zero byte after a member as padding and
+ * ignores all bytes that follow. So these bytes are checked here.
  */
 async function feedMembers(decoder: Gunzip, chunks: AsyncIterable<Uint8Array>): Promise<void> {
   let fed = 0;
@@ -73,7 +74,7 @@ async function feedMembers(decoder: Gunzip, chunks: AsyncIterable<Uint8Array>): 
   }
 }
 
-/** For zstd: the decoder ends after the first frame unless the next frame arrives in a separate write. */
+/** Feeds the zstd decoder. It would end after the first frame if the next frame did not arrive in a separate write. */
 async function feedFrames(decoder: ZstdDecompress, chunks: AsyncIterable<Uint8Array>): Promise<void> {
   const frames = new ZstdFrames();
   for await (const chunk of chunks) {
@@ -82,7 +83,7 @@ async function feedFrames(decoder: ZstdDecompress, chunks: AsyncIterable<Uint8Ar
   if (!frames.whole) throw Object.assign(new Error('the last frame is cut off'), { code: 'Z_BUF_ERROR' });
 }
 
-/** Resolves when the decoder no longer needs the bytes; false: it was closed meanwhile. */
+/** Resolves when the decoder no longer needs the bytes; false: the decoder was closed. */
 function taken(decoder: Gunzip | ZstdDecompress, bytes: Uint8Array): Promise<boolean> {
   if (decoder.destroyed) return Promise.resolve(false);
   return new Promise((resolve) => {

@@ -1,14 +1,17 @@
-// The grammar of delimited text as a table of states and byte classes; a slow reference for tests, not used for reading inputs.
-// The scanner, the line kernel, the byte decoder and csv-parse must all agree with it, and tests compare all four.
+// The grammar of delimited text as a table of states and byte classes; a slow reference that is used only by tests.
+// Tests compare the scanner, the line kernel, the byte decoder and csv-parse with this grammar.
 
 import { CR, LF, QUOTE } from '../../core/ascii.ts';
 import { RECORD_MALFORMED, RECORD_OK, RECORD_TOO_LONG } from '../../core/block.ts';
 
-/** RFC 4180 with extensions: LF, CRLF and CR end lines and may be mixed; a quote inside an unquoted field is text. */
+/**
+ * States of the grammar, which is RFC 4180 with extensions: LF, CRLF and CR end lines and may be mixed, and a quote
+ * inside an unquoted field is text.
+ */
 type GrammarState =
   /** Before the first byte of a record. */
   | 'start'
-  /** Before a record and after a CR, to whose line end a following LF belongs. */
+  /** Before a record and after a CR. A following LF belongs to the same line break. */
   | 'afterCr'
   /** After a delimiter. */
   | 'field'
@@ -16,29 +19,29 @@ type GrammarState =
   | 'quoted'
   /** After a quote in a quoted field: it closes the field, or is the first of a doubled quote. */
   | 'quote'
-  /** After text behind a closing quote. The rest of the line belongs to the record, whatever it contains. */
+  /** After text that follows a closing quote. The remaining line belongs to the record, whatever it contains. */
   | 'bad'
-  /** After a record that was too long. The rest of its line is dropped. */
+  /** After a record that was too long. The remaining line is dropped. */
   | 'drop';
 
 /**
- * Action before the byte is consumed. `end`: the record ends before it. `fault`: the record ends before it and is
- * malformed. `skip`: no record (a blank or dropped line). `join`: the LF belongs to the line end that the preceding CR
- * began. `broken`: the record violates the grammar here.
+ * Action before the byte is consumed. `end`: the record ends before the byte. `fault`: the record ends before the byte
+ * and is malformed. `skip`: the line is blank or dropped, and gives no record. `join`: the LF belongs to the line break
+ * that the preceding CR began. `broken`: the record violates the grammar at this byte.
  */
 type Action = 'end' | 'fault' | 'skip' | 'join' | 'broken';
 type Step = GrammarState | `${Action} ${GrammarState}`;
 
 const CLASSES = ['other', 'delimiter', 'quote', 'cr', 'lf', 'over'] as const;
-/** `over`: class of the end of the input. */
+/** Classes of bytes. `over` means the end of the input. */
 type ByteClass = (typeof CLASSES)[number];
 
 /**
- * The state table. One rule is added to it: a malformed record never affects more than its first physical line. If a
- * record is `broken` or too long and contains a line break inside quotes, it ends at the first such line break and is
- * malformed. Everything after that line break is parsed again. Without such a line break, a broken record continues to
- * the end of its line, and a record that is too long is cut at the limit. A byte order mark at the beginning of the
- * input is not part of it.
+ * The state table. There is one additional rule: a malformed record never affects more than its first physical line. If
+ * a record is `broken` or too long and contains a line break inside quotes, it ends at the first such line break and is
+ * malformed, and all following bytes are parsed again. If it has no such line break, a broken record continues to the
+ * end of its line, and a record that is too long is cut at the limit. A byte order mark at the beginning of the input
+ * is skipped.
  */
 // biome-ignore format: a table
 export const GRAMMAR: Readonly<Record<GrammarState, readonly Step[]>> = {
@@ -74,17 +77,17 @@ function stepOf(state: GrammarState, byte: number | undefined, delimiter: number
   return second === undefined ? [first as GrammarState, null] : [second, first as Action];
 }
 
-/** Parses all records of a text slowly, according to the table and the additional rule. */
+/** Parses all records of a text according to the table and the additional rule. */
 export function grammarRecords(bytes: Uint8Array, delimiter: number, maxRecordBytes = Infinity): GrammarRecord[] {
   const records: GrammarRecord[] = [];
   let pos = bytes[0] === 0xef && bytes[1] === 0xbb && bytes[2] === 0xbf ? 3 : 0;
   let state: GrammarState = 'start';
   let start = pos;
-  /** First line break inside quotes of the record; -1: none. */
+  /** Position of the first line break inside quotes in the record; -1: none. */
   let inner = -1;
   const lineAt = (at: number): number => {
     const before = Buffer.from(bytes.subarray(0, at)).toString('latin1');
-    // A LF that follows still belongs to the CR before it.
+    // An LF after a CR belongs to the same line break.
     return before.split(/\r\n|\n|\r/).length;
   };
   const add = (end: number, fault: number): void => {

@@ -1,10 +1,10 @@
-// Finds the records of delimited text (RFC 4180 quoting; LF, CRLF and CR mixed), however the input is divided into chunks.
+// Finds the records of delimited text (RFC 4180 quoting; LF, CRLF and CR mixed), independent of how the input is divided into chunks.
 import { CR, LF, QUOTE } from '../../core/ascii.ts';
 import { RECORD_MALFORMED, RECORD_OK, RECORD_TOO_LONG } from '../../core/block.ts';
 import { LINE_SCRATCH, LineKernel } from './line-kernel.ts';
 import type { RecordList, RecordScanner, SlabMemory } from './record-scanner.ts';
 
-/** Minimum number of bytes for which a kernel pays off. */
+/** Minimum number of bytes for which a kernel saves time. */
 const KERNEL_BYTES = 8 * 1024;
 
 const FIELD_START = 0;
@@ -12,17 +12,17 @@ const UNQUOTED = 1;
 const QUOTED = 2;
 /** After a quote in a quoted field: it closes the field, or is the first of a doubled quote. */
 const QUOTE_IN_QUOTED = 3;
-/** The record is malformed. Its line is read to the end, ignoring quotes. */
+/** The record is malformed. Its line is read to the end, and quotes are ignored. */
 const BAD_LINE = 4;
-/** The record was too long. The rest of its line is dropped. */
+/** The record was too long. The remaining line is dropped. */
 const DROP_LINE = 5;
 
 /**
- * A quote opens a field only as its first byte; elsewhere it is text, as in `5" pipe`.
+ * A quote opens a quoted field only as the first byte of a field. In an unquoted field it is text, as in `5" pipe`.
  *
  * Invariant: a malformed record never affects more than its first physical line. A record is malformed if text follows
  * a closing quote, or a quote is still open at the end of the input or beyond `maxRecordBytes`. It is cut at its first
- * line break, after which scanning restarts.
+ * line break, and scanning restarts after this line break.
  */
 export class DelimitedScanner implements RecordScanner {
   pos = 0;
@@ -32,17 +32,17 @@ export class DelimitedScanner implements RecordScanner {
   /** Position of the first line break inside the current record, or -1. */
   #firstBreak = -1;
   /**
-   * Where the scan of a cut record had stopped, with the state and line number there. Only inside quotes does a line
-   * break not end a record. A later record with such a line break before this position has the same state from there
-   * on, so its scan skips to this position. Otherwise, if every line left a quote open, each would be scanned up to the
-   * record limit.
+   * Position at which the scan of a cut record had stopped, with the state and line number there. In a record that
+   * contains a line break before this position, the line break is inside quotes. So the scan of such a record reaches
+   * this position in the same state, and can skip to it. Otherwise, if every line had an open quote, each line would be
+   * scanned up to the record limit.
    */
   #known = { to: -1, state: QUOTED, line: 0 };
-  /** Line on which the current record begins. */
+  /** Number of the line on which the current record begins. */
   #line = 1;
-  /** Line of `pos`. */
+  /** Number of the line that contains `pos`. */
   #lines = 1;
-  /** Positions of the next quote, LF and CR at or after `pos`; the end of the scan if there is none; -1 if unknown. */
+  /** Positions of the next quote, LF and CR at or after `pos`. If there is none, the end of the scan. -1: unknown. */
   #quoteAt = -1;
   #lfAt = -1;
   #crAt = -1;
@@ -54,8 +54,8 @@ export class DelimitedScanner implements RecordScanner {
   readonly #kernelBytes: number;
 
   /**
-   * `quote` -1: no quoting, every line is a record (NDJSON). `kernelBytes`: minimum number of available bytes for which
-   * a kernel finds plain lines, in memory that it can access.
+   * `quote`: -1 disables quoting, so that every line is a record (NDJSON). `kernelBytes`: minimum number of available
+   * bytes for which a kernel is used, if it can access the memory.
    */
   constructor(delimiter: number, maxRecordBytes: number, quote = QUOTE, kernelBytes = KERNEL_BYTES) {
     this.#kernelBytes = kernelBytes;
@@ -126,7 +126,7 @@ export class DelimitedScanner implements RecordScanner {
     return true;
   }
 
-  /** Fast path for other memory: a native search finds a line without quotes, instead of a loop over bytes. */
+  /** Fast path for other memory: finds a line without quotes by a native search instead of a loop over bytes. */
   #plainLine(slab: Buffer, to: number, records: RecordList): boolean {
     const from = this.pos;
     if (this.#lfAt < from && this.#lfAt !== to) {
@@ -158,8 +158,8 @@ export class DelimitedScanner implements RecordScanner {
   /** The first CR at or after `from`; if there is none before `end`, any position at or after `end`. */
   #carriageReturn(slab: Buffer, from: number, end: number, to: number): number {
     if (from < this.#known.to) {
-      // These bytes were scanned before and may be scanned again. A search beyond the line would be repeated for every
-      // line.
+      // These bytes were scanned before and may be scanned again. The search must not go beyond the line, because it
+      // would be repeated for every line.
       const at = slab.subarray(from, end).indexOf(CR);
       return at < 0 ? end : from + at;
     }
@@ -228,7 +228,7 @@ export class DelimitedScanner implements RecordScanner {
     this.#state = state;
   }
 
-  /** Ends the current record at `end`. A blank line is not a record. `pos` is already after the line end. */
+  /** Ends the current record at `end`. A blank line is not a record. `pos` is already after the line break. */
   #end(end: number, records: RecordList): void {
     if (this.#state !== DROP_LINE && end > this.#start) {
       const long = end - this.#start > this.#maxRecordBytes;
@@ -246,7 +246,10 @@ export class DelimitedScanner implements RecordScanner {
     this.#firstBreak = -1;
   }
 
-  /** `to`, `state`: where the scan of the record stopped, and its state there. */
+  /**
+   * Cuts the current record at its first line break. `to`: position at which the scan of the record stopped. `state`:
+   * the state there.
+   */
   #cutAtFirstBreak(slab: Buffer, records: RecordList, to: number, state: number): void {
     const at = this.#firstBreak;
     this.#known = { to, state, line: this.#lines };
@@ -261,8 +264,8 @@ export class DelimitedScanner implements RecordScanner {
   }
 
   /**
-   * Handles a record that exceeds the limit at `pos`: cuts an open quote back to its first line, or drops the rest of a
-   * long line.
+   * Handles a record that exceeds the limit at `pos`. A record with an open quote is cut to its first line. If the
+   * record is a single long line, the remaining line is dropped.
    */
   #tooLong(slab: Buffer, records: RecordList): void {
     if (this.#firstBreak >= 0) this.#cutAtFirstBreak(slab, records, this.pos, this.#state);

@@ -1,4 +1,4 @@
-// Finds plain elements of a JSON array in place in shared memory, 64 bytes at a time.
+// A WebAssembly kernel that finds plain elements of a JSON array in place in shared memory, 64 bytes at a time.
 import { LF, QUOTE } from '../../core/ascii.ts';
 import { PAGE } from '../../core/slabs.ts';
 import { type Local, WasmFunction } from '../../wasm/function.ts';
@@ -16,12 +16,12 @@ const BACKSLASH = 92;
 const COMMA = 44;
 const OPEN = 0x7b;
 const CLOSE = 0x7d;
-/** Distinguishes `{` from `[`, and `}` from `]`. */
+/** The bit in which `{` differs from `[`, and `}` from `]`. */
 const BRACKET = 0x20;
-/** Every second bit. */
+/** A mask of every second bit. */
 const ODD = 0xaaaa_aaaa_aaaa_aaaan;
 
-/** Limits of one element. */
+/** Limits of one element: its length in bytes and its nesting depth. */
 interface ElementLimits {
   bytes: number;
   depth: number;
@@ -30,11 +30,12 @@ interface ElementLimits {
 /**
  * A plain element is a closed object or array within the depth and length limits, without a backslash outside strings.
  * Only one comma and white space separate it from the previous element. The kernel declines any other element, and the
- * scanner reads it. The method is that of simdjson (Langdale and Lemire, "Parsing gigabytes of JSON per second", VLDB
- * J. 28, 2019): bits represent 64 bytes, and the prefix sum of the unescaped quotes marks the bytes inside strings.
+ * scanner reads it. The method is the one of simdjson (Langdale and Lemire, "Parsing gigabytes of JSON per second",
+ * VLDB J. 28, 2019): masks have one bit for each of 64 bytes, and the prefix XOR of the unescaped quotes marks the
+ * bytes inside strings.
  */
 export class ElementKernel {
-  /** One past the last listed element. Like all positions, relative to `at`. */
+  /** Position after the last listed element. All positions are relative to `at`. */
   next = 0;
   readonly #run: (from: number, to: number, at: number) => void;
   readonly #results: Int32Array;
@@ -50,8 +51,8 @@ export class ElementKernel {
   }
 
   /**
-   * Lists plain elements among the bytes `from` to `to - 1` relative to address `at`. The first element starts at
-   * `from`, on line `line`. Returns the line of the end of the last one; `next` is `from` if there are none.
+   * Lists plain elements in the bytes `from` to `to - 1` relative to address `at`. The first element starts at `from`,
+   * on line `line`. Returns the line on which the last listed element ends. If no element is plain, `next` is `from`.
    */
   find(from: number, to: number, at: number, line: number, records: RecordList): number {
     this.#run(at + from, at + to, at);
@@ -62,10 +63,10 @@ export class ElementKernel {
   }
 }
 
-/** Bytes per copy when data must be copied. Small enough to stay in the CPU cache. */
+/** Bytes per copy if data must be copied. Small enough to stay in the CPU cache. */
 const WINDOW = 64 * 1024;
 
-/** An ElementKernel for bytes outside its memory, which are copied into its own memory one window at a time. */
+/** An ElementKernel for bytes outside its memory, which are copied into its memory one window at a time. */
 export class ElementWindow {
   readonly limits: ElementLimits;
   readonly kernel: ElementKernel;
@@ -89,12 +90,12 @@ export class ElementWindow {
 }
 
 /**
- * The kernel for the last limits. Nearly all streams of a process have the same limits, and its memory is too large to
- * allocate per stream.
+ * The kernel for the limits that were used last. It is shared, because its memory is too large to allocate per stream,
+ * and nearly all streams of a process have the same limits.
  */
 let last: ElementWindow | null = null;
 
-/** null: not enough memory. */
+/** The shared kernel for these limits; null: there is not enough memory. */
 export function elementWindow(limits: ElementLimits): ElementWindow | null {
   if (last?.limits.bytes === limits.bytes && last.limits.depth === limits.depth) return last;
   try {
@@ -106,26 +107,26 @@ export function elementWindow(limits: ElementLimits): ElementWindow | null {
   return last;
 }
 
-/** Emits the kernel function: its locals, and the steps of its code. */
+/** The kernel function while it is emitted: its locals, and methods that emit the steps of its code. */
 class Elements {
   readonly f = new WasmFunction('elements', { from: 'i32', to: 'i32', at: 'i32', scratch: 'i32' });
   /** Address of the current 64 bytes. */
   readonly p = this.f.local('i32', 'p');
   readonly start = this.f.local('i32', 'start');
-  /** One past the last listed element, and the number of line feeds before this position. */
+  /** Address after the last listed element. `endLine`: number of line feeds before this address. */
   readonly end = this.f.local('i32', 'end');
   readonly endLine = this.f.local('i32', 'endLine');
-  /** Number of line feeds before the current element, and before the current bytes. */
+  /** Number of line feeds before the current element. `lines`: number of line feeds before the current 64 bytes. */
   readonly line = this.f.local('i32', 'line');
   readonly lines = this.f.local('i32', 'lines');
   readonly out = this.f.local('i32', 'out');
   readonly depth = this.f.local('i32', 'depth');
-  /** Address of a brace or bracket. */
+  /** Address of the current brace or bracket. */
   readonly k = this.f.local('i32', 'k');
   readonly q = this.f.local('i32', 'q');
   readonly c = this.f.local('i32', 'c');
   readonly commas = this.f.local('i32', 'commas');
-  // Bit masks with one bit per byte.
+  // The following locals are bit masks with one bit per byte.
   readonly quotes = this.f.local('i64', 'quotes');
   readonly slashes = this.f.local('i64', 'slashes');
   readonly opens = this.f.local('i64', 'opens');
@@ -134,13 +135,13 @@ class Elements {
   readonly inside = this.f.local('i64', 'inside');
   readonly escapes = this.f.local('i64', 'escapes');
   readonly escaped = this.f.local('i64', 'escaped');
-  /** All ones if the preceding byte is inside a string; for `next`: 1 if the first byte is escaped. */
+  /** All ones if the preceding byte is inside a string. `next`: 1 if the first byte is escaped. */
   readonly carry = this.f.local('i64', 'carry');
   readonly next = this.f.local('i64', 'next');
   readonly vectors = [0, 1, 2, 3].map((i) => this.f.local('v128', `bytes${i}`));
   readonly folded = [0, 1, 2, 3].map((i) => this.f.local('v128', `folded${i}`));
 
-  /** Sets `to` to the mask of the vectors' bytes that equal `byte`. */
+  /** Sets `to` to the mask of the bytes in the vectors that equal `byte`. */
   which(vectors: readonly Local[], byte: number, to: Local): void {
     const { f } = this;
     for (const [i, vector] of vectors.entries()) {
@@ -150,7 +151,7 @@ class Elements {
     f.set(to);
   }
 
-  /** Computes the masks of 64 bytes, without the bytes after the end. */
+  /** Computes the masks of the current 64 bytes, ignoring bytes after the end. */
   look(): void {
     const { f, p, vectors, folded, quotes, slashes, opens, braces, breaks, inside } = this;
     const { to } = f.params;
@@ -170,7 +171,7 @@ class Elements {
     });
   }
 
-  /** Removes escaped quotes: a backslash that is not escaped itself escapes the next byte. */
+  /** Removes escaped quotes from `quotes`. A quote is escaped if a backslash precedes it that is not itself escaped. */
   unescape(): void {
     const { f, slashes, next, escapes, escaped, quotes } = this;
     f.get(slashes, next).op('i64.or').i64(0n).op('i64.ne');
@@ -192,7 +193,7 @@ class Elements {
     f.i64(0n).get(inside).i64(63n).op('i64.shr_u', 'i64.sub').set(carry);
   }
 
-  /** Pushes the number of `breaks` before the current brace. */
+  /** Pushes the number of line feeds in the current 64 bytes before the current brace. */
   breaksBefore(): void {
     const { f, k, p, breaks } = this;
     f.get(breaks).i64(1n).get(k, p).op('i32.sub', 'i64.extend_i32_u', 'i64.shl').i64(1n).op('i64.sub', 'i64.and');
@@ -201,8 +202,9 @@ class Elements {
 }
 
 /**
- * elements(from, to, at, scratch) writes the number of elements, the end of the last one and the number of line feeds
- * before that end. For each element it writes start, end, and the number of line feeds before its start.
+ * elements(from, to, at, scratch) writes three results: the number of elements, the position after the last element,
+ * and the number of line feeds before this position. For each element it writes start, end, and the number of line
+ * feeds before its start.
  */
 function elementsFunction(limits: ElementLimits): WasmFunction {
   const x = new Elements();
@@ -266,7 +268,10 @@ function elementsFunction(limits: ElementLimits): WasmFunction {
   return f.end();
 }
 
-/** Declines unless exactly one comma and otherwise white space lie between the previous element, if any, and `k`. */
+/**
+ * Declines unless exactly one comma, and otherwise only white space, lies between the previous element (if any) and
+ * `k`.
+ */
 function betweenElements({ f, k, q, end, c, commas }: Elements, decline: () => void): void {
   f.get(k, f.params.from).op('i32.ne');
   f.when(() => {

@@ -1,13 +1,14 @@
-// Finds the elements of a JSON array as it arrives, without parsing them. A single object counts as an array of one.
+// Finds the elements of a JSON array while it arrives, without parsing them.
+// A single object is treated as an array with one element.
 import { RECORD_OK, RECORD_TOO_DEEP } from '../../core/block.ts';
 import { SluiceError } from '../../core/errors.ts';
 import { ELEMENT_SCRATCH, ElementKernel, type ElementWindow, elementWindow } from './element-kernel.ts';
 import type { RecordList, RecordScanner, SlabMemory } from './record-scanner.ts';
 
-/** Minimum number of bytes for which a kernel pays off. */
+/** Minimum number of bytes for which a kernel saves time. */
 const KERNEL_BYTES = 8 * 1024;
 
-/** Before the value; only white space so far. */
+/** Before the value; only white space was read. */
 const START = 0;
 /** After `[`: expects an element or `]`. */
 const FIRST = 1;
@@ -25,8 +26,8 @@ const OPEN = 123;
 const isSpace = (c: number): boolean => c === 32 || c === 10 || c === 13 || c === 9;
 
 /**
- * Lists an element even if it is invalid JSON, as long as its brackets and strings are closed; its decoder then rejects
- * it. Errors of the array outside its elements end the input.
+ * Scans JSON. An element is listed even if it is invalid JSON, provided that its brackets and strings are closed; the
+ * decoder then rejects the element. An error of the array outside its elements ends the input.
  * @throws SluiceError from scan: malformed_json | truncated_input | limit_exceeded
  */
 export class JsonScanner implements RecordScanner {
@@ -46,10 +47,10 @@ export class JsonScanner implements RecordScanner {
   readonly #kernelBytes: number;
   #slabs: SlabMemory | null = null;
   #kernel: ElementKernel | null = null;
-  /** For slabs outside the kernel's memory. */
+  /** The kernel for slabs outside the shared memory. */
   #window: ElementWindow | null = null;
 
-  /** `kernelBytes`: minimum number of available bytes for which a kernel finds plain elements. */
+  /** `kernelBytes`: minimum number of available bytes for which a kernel is used. */
   constructor(maxRecordBytes: number, maxDepth: number, kernelBytes = KERNEL_BYTES) {
     this.#kernelBytes = kernelBytes;
     this.#maxRecordBytes = maxRecordBytes;
@@ -91,7 +92,7 @@ export class JsonScanner implements RecordScanner {
     if (this.#state === START) throw new SluiceError('malformed_json', 'the body contains no JSON value');
   }
 
-  /** `bytes`: number of available bytes. */
+  /** Opens the kernel if it saves time. `bytes`: number of available bytes. */
   #openKernel(bytes: number, place: number): void {
     if (bytes < this.#kernelBytes) return;
     const limits = { bytes: this.#maxRecordBytes, depth: this.#maxDepth };
@@ -155,7 +156,7 @@ export class JsonScanner implements RecordScanner {
     let escaped = this.#escaped;
     const maxDepth = this.#maxDepth;
     const limit = this.#start + this.#maxRecordBytes;
-    /** One past the record's last byte, if the record ends here. */
+    /** One past the last byte of the record, if the record ends here. */
     let end = -1;
     for (; pos < to; pos++) {
       if (pos >= limit) this.#tooLong();
@@ -176,7 +177,7 @@ export class JsonScanner implements RecordScanner {
         depth++;
         if (depth > maxDepth) this.#fault = RECORD_TOO_DEEP;
       } else if (c === 125 || c === 93) {
-        // A bare value (a number or word) ends where the array ends.
+        // A value without brackets, such as a number or null, ends where the array ends.
         if (depth === 0) {
           end = pos;
           break;

@@ -1,27 +1,27 @@
-// Finds plain lines of delimited text in place in shared memory, sixteen bytes at a time.
+// A WebAssembly kernel that finds plain lines of delimited text in place in shared memory, sixteen bytes at a time.
 import { CR, LF, QUOTE } from '../../core/ascii.ts';
 import { WasmFunction } from '../../wasm/function.ts';
 import { assemble } from '../../wasm/module.ts';
 
 /** Maximum number of lines listed per call. */
 const LINES = 4096;
-/** Bytes of scratch memory: two result counters, then two numbers per line. */
+/** Bytes of scratch memory: two results, then two numbers per line. */
 export const LINE_SCRATCH = 64 + LINES * 8;
 
 /**
- * A line is plain if it ends with LF or CRLF, has no other CR, is not blank and not too long. If quoting is enabled,
- * every quote must open or close a field or be doubled inside one, without line breaks in between. The kernel declines
- * any other line, and the scanner reads it.
+ * A line is plain if it ends with LF or CRLF, has no other CR, is not blank, and is not too long. If quoting is
+ * enabled, every quote must open or close a field or be doubled inside a quoted field, and a quoted field must not
+ * contain line breaks. The kernel declines any other line, and the scanner reads it.
  */
 export class LineKernel {
-  /** Start of the first line that was not listed. Like all positions, relative to `at`. */
+  /** Start of the first line that was not listed. All positions are relative to `at`. */
   next = 0;
   /** First byte and one past the last byte of each listed line. */
   readonly spans: Int32Array;
   readonly #run: (from: number, to: number, at: number, longest: number) => void;
   readonly #results: Int32Array;
 
-  /** `scratch`: address of LINE_SCRATCH bytes for exclusive use. `delimiter` null: no quoting. */
+  /** `scratch`: address of LINE_SCRATCH bytes for exclusive use. `delimiter`: null disables quoting. */
   constructor(memory: WebAssembly.Memory, scratch: number, delimiter: number | null) {
     const module = new WebAssembly.Module(assemble('line-kernel', [linesFunction(delimiter)], { shared: true }));
     const { exports } = new WebAssembly.Instance(module, { env: { memory } });
@@ -31,8 +31,8 @@ export class LineKernel {
   }
 
   /**
-   * Lists plain lines among the bytes `from` to `to - 1` relative to address `at`, of at most `longest` bytes. Returns
-   * their number.
+   * Lists the plain lines of at most `longest` bytes in the bytes `from` to `to - 1` relative to address `at`. Stops at
+   * the first other line. Returns the number of lines.
    */
   find(from: number, to: number, at: number, longest: number): number {
     this.#run(at + from, at + to, at, longest);
@@ -53,9 +53,9 @@ function linesFunction(delimiter: number | null): WasmFunction {
   const { breaks, suspect, returns, followed } = f.locals('i32', 'breaks', 'suspect', 'returns', 'followed');
   const { quotes, inside, region } = f.locals('i32', 'quotes', 'inside', 'region');
   const { bytes, others } = f.locals('v128', 'bytes', 'others');
-  /** Pushes the mask of the bytes on the stack that equal `byte`. */
+  /** Pops a vector and pushes the mask of its bytes that equal `byte`. */
   const which = (byte: number): WasmFunction => f.bytes(byte).op('i8x16.eq', 'i8x16.bitmask');
-  /** Pushes the mask of `others` that equal one of these bytes. */
+  /** Pushes the mask of the bytes in `others` that equal one of these bytes. */
   const any = (...ones: number[]): WasmFunction => {
     for (const [i, byte] of ones.entries()) {
       f.get(others).bytes(byte).op('i8x16.eq');
@@ -64,9 +64,9 @@ function linesFunction(delimiter: number | null): WasmFunction {
     return f.op('i8x16.bitmask');
   };
   /**
-   * Sets `suspect` to quotes that are not plain. Opening and closing quotes alternate; a doubled quote closes and
-   * reopens. `region` marks the bytes from each opening quote up to its closing quote (exclusive). `inside`: whether
-   * the preceding byte is in a region.
+   * Sets `suspect` to the mask of quotes and line breaks that make their line not plain. Opening and closing quotes
+   * alternate; a doubled quote closes and opens again. `region` marks the bytes from each opening quote up to its
+   * closing quote (exclusive). `inside`: whether the preceding byte is in a region.
    */
   const judgeQuotes = (delimiter: number): void => {
     f.get(quotes).set(region);
@@ -91,7 +91,7 @@ function linesFunction(delimiter: number | null): WasmFunction {
         f.get(p, to).op('i32.ge_u').leaveIf(done);
         f.get(p).memory('v128.load').tee(bytes);
         which(LF).set(breaks);
-        // Mask out bytes after the end.
+        // Clears the bits of bytes after the end.
         f.get(to, p).op('i32.sub').i32(16).op('i32.lt_u');
         f.when(() =>
           f.get(breaks).i32(1).get(to, p).op('i32.sub', 'i32.shl').i32(1).op('i32.sub', 'i32.and').set(breaks),
@@ -128,7 +128,7 @@ function linesFunction(delimiter: number | null): WasmFunction {
           f.repeat(
             () => {
               f.get(p, breaks).op('i32.ctz', 'i32.add').tee(end).get(start).op('i32.eq').leaveIf(done);
-              // `followed` is the line feed, `end` the end of the line.
+              // `followed` is the position of the line feed, `end` the end of the line's text.
               f.get(end)
                 .tee(followed)
                 .get(end)

@@ -1,4 +1,4 @@
-// Finds record starts near given offsets where a file can be split, in one pass, and hashes the bytes between them.
+// Finds record starts near given offsets, at which a file can be split, and hashes the bytes between them, in one pass.
 import { createHash, type Hash } from 'node:crypto';
 import { type Block, RECORD_OK, RECORD_TOO_LONG, recordsOf } from '../../core/block.ts';
 import { SluiceError } from '../../core/errors.ts';
@@ -8,7 +8,8 @@ import type { ByteRange, ByteSource } from './byte-source.ts';
 import type { RecordScanner } from './record-scanner.ts';
 
 /**
- * Start of a record: offset in the file, row and physical line (from 1). After the last record: the end of the file.
+ * The start of a record: offset in the file, row and physical line (from 1). A mark after the last record is the end of
+ * the file.
  */
 export interface RecordMark {
   byte: number;
@@ -33,22 +34,23 @@ interface MarkOptions {
   scanner: RecordScanner;
   /** Whether the first record is a header. */
   header: boolean;
-  /** Offsets, ascending. */
+  /** Offsets near which marks are needed, ascending. */
   targets: readonly number[];
   /**
-   * Block size of a run. If a mark is the start of a block, the blocks after it equal those of a run over the whole
-   * file.
+   * Block size of a run. If a mark is the start of a block, a run that starts at the mark forms the same blocks as a
+   * run over the whole file.
    */
   blockBytes: number;
 }
 
-/** Opens the input: all of it, or ranges of it. */
+/** Opens the input: all bytes, or some ranges. */
 export type OpenRanges = (ranges?: readonly ByteRange[]) => Promise<ByteSource>;
 
 /**
- * Reads an uncompressed file to its end. A mark is the start of the block that contains its target, or of the next
- * block. If several targets are in one block, or a target is in the last block, a mark is the first record at or after
- * its target. A mark at the first record becomes the beginning of the file.
+ * Reads an uncompressed file to its end and returns one mark per target. Usually a mark is the start of the block that
+ * contains its target, or the start of the next block. If several targets are in one block, or a target is in the last
+ * block, the mark is the first record at or after the target. A mark at the first record is moved to the beginning of
+ * the file.
  * @throws SluiceError input_not_found | input_unreadable | input_changed | header_mismatch (malformed header row) |
  * foreign_content
  */
@@ -79,11 +81,11 @@ async function marksOf(
   let [rows, begin] = [0, 0];
   for await (const block of cut({ scanner, slabs, ...(header ? { onHeader } : {}) })) {
     first ??= markAt(block, 0);
-    // A block that follows blank lines or the rest of an oversized line is not a valid mark: a reader that starts there
-    // forms other blocks.
+    // The start of a block is not a valid mark if the block follows blank lines or the remainder of an oversized line,
+    // because a reader that starts there forms other blocks.
     let whole = rows > 0 && begin === beginOf(block, 0);
     const inside = targets.filter((target, i) => i >= marks.length && target < block.inputEnd).length;
-    // Defers to the next block, which is as near and may have a valid start.
+    // The mark is deferred to the next block, which is as near to the target and may have a valid start.
     const later = !whole && inside === 1 && block.inputEnd < bytes;
     for (let due = later ? 0 : inside; due > 0; due--) {
       const at = whole ? 0 : firstFrom(block, targets[marks.length]!);
@@ -115,7 +117,7 @@ const markAt = (block: Block, record: number): RecordMark => ({
   line: block.lines[record]!,
 });
 
-/** The first record of the block that starts at or after `byte`; the number of records if there is none. */
+/** The first record of the block that starts at or after `byte`; if there is none, the number of records. */
 function firstFrom(block: Block, byte: number): number {
   let low = 0;
   for (let high = recordsOf(block); low < high; ) {
@@ -126,7 +128,10 @@ function firstFrom(block: Block, byte: number): number {
   return low;
 }
 
-/** Hashes bytes in place in a block. Bytes in no block (a byte order mark, a line that was too long) are read again. */
+/**
+ * Hashes bytes in place in the blocks. Bytes that no block contains (a byte order mark, a line that was too long) are
+ * read again.
+ */
 class PieceHasher {
   readonly digests: string[] = [];
   readonly #open: OpenRanges;
@@ -140,7 +145,7 @@ class PieceHasher {
     this.#all = several ? createHash('sha256') : null;
   }
 
-  /** SHA-256 of the whole file; call it after the last piece has ended. */
+  /** SHA-256 of the whole file. Must be read after the last piece has ended. */
   get whole(): string {
     return this.#all?.digest('hex') ?? this.digests[0]!;
   }
@@ -185,9 +190,9 @@ class PieceHasher {
 }
 
 /**
- * Hashes (SHA-256) the bytes before the first bound, between consecutive bounds and after the last one, and all bytes,
- * in one pass. Bounds must ascend.
- * @throws SluiceError input_not_found | input_changed (shorter than the last bound)
+ * Computes SHA-256 hashes in one pass: of the bytes before the first bound, between consecutive bounds and after the
+ * last bound, and of all bytes. Bounds must ascend.
+ * @throws SluiceError input_not_found | input_changed (the input is shorter than the last bound)
  */
 export async function hashesBetween(
   open: OpenRanges,
@@ -222,7 +227,10 @@ export async function hashesBetween(
   return { digests: [...digests, hash.digest('hex')], sha256: all.digest('hex') };
 }
 
-/** SHA-256 of bytes `from` to `to - 1`. @throws SluiceError input_not_found | input_changed (shorter than `to`) */
+/**
+ * SHA-256 of bytes `from` to `to - 1`.
+ * @throws SluiceError input_not_found | input_changed (the input is shorter than `to`)
+ */
 export async function hashOfRange(open: OpenRanges, from: number, to: number): Promise<string> {
   const hash = createHash('sha256');
   const source = await open([{ from, to }]);

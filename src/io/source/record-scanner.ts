@@ -1,16 +1,17 @@
-// The interface of record scanners: a scanner reads a slab and lists the complete records in it, for any format.
+// The interface of record scanners for all formats. A scanner lists the complete records in a slab.
 
 import { RECORD_OK } from '../../core/block.ts';
 
-/** Records found in one slab, as growable typed arrays; reused for the next slab after `clear`. */
+/** The records found in one slab, as growable typed arrays. The list can be reused for the next slab after `clear`. */
 export class RecordList {
   count = 0;
-  // Small initially: most requests have a single application, and arrays of up to 64 bytes cost almost nothing.
+  // The arrays are small initially, because most requests have a single application, and arrays of up to 64 bytes cost
+  // almost nothing.
   spans = new Int32Array(16);
   faults = new Uint8Array(8);
   lines = new Int32Array(8);
 
-  /** `start`, `end`: offsets in the slab; `line`: physical line of the input, from 1. */
+  /** Adds a record. `start`, `end`: offsets in the slab. `line`: physical line of the input, from 1. */
   add(start: number, end: number, fault: number, line: number): void {
     if (this.count === this.faults.length) this.#grow();
     this.spans[this.count * 2] = start;
@@ -30,8 +31,8 @@ export class RecordList {
   }
 
   /**
-   * Adds `count` valid records from triples: first byte, one past the last byte, and the record's line relative to
-   * `line`.
+   * Adds `count` valid records, given as triples: first byte, one past the last byte, and the line of the record
+   * relative to `line`.
    */
   addElements(entries: Int32Array, count: number, line: number): void {
     for (let i = 0; i < count * 3; i += 3) this.add(entries[i]!, entries[i + 1]!, RECORD_OK, line + entries[i + 2]!);
@@ -58,23 +59,23 @@ export class RecordList {
 /** Memory that a scanner may read in place. */
 export interface SlabMemory {
   readonly memory: WebAssembly.Memory | null;
-  /** Bytes at the beginning of the memory for exclusive use. */
+  /** Number of bytes at the beginning of the memory that the scanner may overwrite. */
   readonly scratch: number;
 }
 
 export interface RecordScanner {
   /** Offset of the next byte of the slab to scan. */
   pos: number;
-  /** First byte of the slab that is still needed. Earlier bytes belong to listed records. */
+  /** Offset of the first byte of the slab that is still needed. Bytes before it belong to listed records. */
   readonly keepFrom: number;
   /**
    * Scans the slab up to `to` and lists the complete records. `final`: no more bytes follow. The result does not depend
-   * on where earlier calls stopped. `place`: address of the slab in the memory passed to `attach`; -1: the slab is
-   * elsewhere.
+   * on the positions at which earlier calls stopped. `place`: address of the slab in the memory passed to `attach`; -1:
+   * the slab is elsewhere.
    */
   scan(slab: Buffer, to: number, final: boolean, records: RecordList, place?: number): void;
   /** Informs the scanner of the memory that will contain most slabs. */
   attach?(slabs: SlabMemory): void;
-  /** Called after the bytes from `keepFrom` were moved to the beginning of a slab. */
+  /** Must be called after the bytes starting at `keepFrom` were moved to the beginning of a slab. */
   rebase(): void;
 }

@@ -1,4 +1,4 @@
-// Forms blocks of a table: rows as columns, up to the byte size of a slab.
+// Forms blocks of a columnar table. A block has as many rows as fit into a slab.
 import {
   type Block,
   blockColumns,
@@ -15,19 +15,25 @@ import { monotonicMs } from '../../core/clock.ts';
 import type { Slab } from '../../core/slabs.ts';
 import { type CutOptions, firstOf, IDLE, type Leased } from './block-cutter.ts';
 
-/** Maximum pieces of a table per block. Each piece holds memory for its maximum number of rows, even if it has few. */
+/**
+ * Maximum number of row groups that are collected in one block. Each group holds memory for its maximum number of rows,
+ * even if it has few rows.
+ */
 const MOST_RUNS = 64;
-/** Maximum bytes of text per block, unless a single row has more, because some readers of a block write its text. */
+/**
+ * Maximum bytes of text per block, unless a single row has more text. A limit is needed because some readers write the
+ * text of a block.
+ */
 const MOST_TEXT_BYTES = 32 * 1024 * 1024;
 
 interface TableOptions extends Pick<CutOptions, 'slabs' | 'signal' | 'flow' | 'idleMs'> {
-  /** Rows with longer text are rejected. */
+  /** Maximum text length of a row, bytes. Longer rows are rejected. */
   maxRecordBytes: number;
 }
 
 /**
- * Yields blocks in order, each with a slab of the pool, as `cutBlocks` does. The columns are in memory that belongs to
- * the slab, so they are valid until the slab is released.
+ * Like `cutBlocks`: yields blocks in order, each with a slab of the pool. The columns are in the memory of the slab, so
+ * they are valid until the slab is released.
  * @throws SluiceError errors of the table
  */
 export async function* tableBlocks(feed: TableFeed, options: TableOptions): AsyncGenerator<Block & Leased, void, void> {
@@ -60,7 +66,8 @@ class TableBlocks {
   readonly #held: TableRows[] = [];
   #bytes = 0;
   /**
-   * Upper bound of the bytes of their text. It can exceed their storage, because many rows can refer to the same word.
+   * Upper bound of the text bytes of the collected rows. It can exceed `#bytes`, because many rows can refer to the
+   * same word.
    */
   #textBytes = 0;
   #seq = 0;
@@ -120,7 +127,10 @@ class TableBlocks {
     return faults;
   }
 
-  /** Consecutive blocks usually have the same word lists, so the book is cached. */
+  /**
+   * Returns the word book of some word lists, from the cache if they are unchanged, because consecutive blocks usually
+   * have the same word lists.
+   */
   #bookOf(lists: readonly WordList[]): WordBook {
     const ids = lists.map(({ id }) => id).join();
     if (this.#book?.ids !== ids) this.#book = { ids, book: wordBook(lists) };

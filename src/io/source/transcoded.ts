@@ -1,4 +1,4 @@
-// Converts text of a declared encoding to UTF-8 before it is cut and read; undefined bytes stay invalid.
+// Converts text in a declared encoding to UTF-8 before it is divided into records. Undefined bytes stay invalid.
 import { isAscii } from 'node:buffer';
 import { SluiceError } from '../../core/errors.ts';
 import { refuseForeignContent } from '../../core/file-format.ts';
@@ -7,7 +7,7 @@ import type { Chunks } from './byte-source.ts';
 
 type Foreign = Exclude<EncodingName, 'utf-8'>;
 
-/** A byte that never occurs in UTF-8, so that only the record that contains it is rejected. */
+/** Replaces an undefined byte. It never occurs in UTF-8, so only the record that contains it is rejected. */
 const NO_TEXT = 0xff;
 /** Number of leading bytes used to identify the input. */
 const HEAD_BYTES = 64;
@@ -21,14 +21,17 @@ const WINDOWS_1252 = [
   ...[0, 0x2018, 0x2019, 0x201c, 0x201d, 0x2022, 0x2013, 0x2014, 0x02dc, 0x2122, 0x0161, 0x203a, 0x0153, 0, 0x017e, 0x0178], // biome-ignore format: a row of the table
 ];
 
-/** Characters of windows-1251 from 0x80 to 0xbf; 0: undefined. The alphabet follows from 0xc0. Source: Microsoft's table. */
+/**
+ * Characters of windows-1251 from 0x80 to 0xbf; 0: undefined. The bytes from 0xc0 are the alphabet. Source: Microsoft's
+ * table.
+ */
 const WINDOWS_1251 = [
   ...[0x0402, 0x0403, 0x201a, 0x0453, 0x201e, 0x2026, 0x2020, 0x2021, 0x20ac, 0x2030, 0x0409, 0x2039, 0x040a, 0x040c, 0x040b, 0x040f],
   ...[0x0452, 0x2018, 0x2019, 0x201c, 0x201d, 0x2022, 0x2013, 0x2014, 0, 0x2122, 0x0459, 0x203a, 0x045a, 0x045c, 0x045b, 0x045f],
   ...[0x00a0, 0x040e, 0x045e, 0x0408, 0x00a4, 0x0490, 0x00a6, 0x00a7, 0x0401, 0x00a9, 0x0404, 0x00ab, 0x00ac, 0x00ad, 0x00ae, 0x0407],
   ...[0x00b0, 0x00b1, 0x0406, 0x0456, 0x0491, 0x00b5, 0x00b6, 0x00b7, 0x0451, 0x2116, 0x0454, 0x00bb, 0x0458, 0x0405, 0x0455, 0x0457],
 ]; // biome-ignore format: rows of the table
-/** The letter at 0xc0, U+0410; the others follow in the order of Unicode. */
+/** The character of byte 0xc0, U+0410. The characters of the following bytes have the order of Unicode. */
 const CYRILLIC_A = 0x410;
 
 type SingleByteEncoding = 'latin1' | 'windows-1251' | 'windows-1252';
@@ -42,7 +45,10 @@ function characterOf(encoding: SingleByteEncoding, i: number): number {
   return encoding === 'latin1' ? 0 : WINDOWS_1252[i]!;
 }
 
-/** UTF-8 encodings of the bytes from 0x80: three bytes per character, and the number of bytes used. */
+/**
+ * The UTF-8 encodings of the bytes from 0x80. `bytes` has three bytes per character, and `lengths` the number of bytes
+ * used.
+ */
 function tableOf(encoding: SingleByteEncoding): { bytes: Uint8Array; lengths: Uint8Array } {
   const bytes = new Uint8Array(128 * 3);
   const lengths = new Uint8Array(128);
@@ -55,9 +61,9 @@ function tableOf(encoding: SingleByteEncoding): { bytes: Uint8Array; lengths: Ui
   return { bytes, lengths };
 }
 
-/** Converts chunks of one encoding to UTF-8. Chunks may be cut within characters. */
+/** Converts chunks of one encoding to UTF-8. A chunk may end inside a character. */
 interface Transcoder {
-  /** The characters completed by this chunk; valid until the next call. */
+  /** The characters that are complete after this chunk, as UTF-8; valid until the next call. */
   next(chunk: Uint8Array): Uint8Array;
   /** The remaining characters at the end of the input. @throws SluiceError truncated_input */
   end(): Uint8Array;
@@ -97,13 +103,13 @@ class SingleBytes implements Transcoder {
   }
 }
 
-/** UTF-16: two bytes per unit. Half a surrogate pair alone is invalid. */
+/** Converts UTF-16, which has two bytes per unit. An unpaired surrogate is invalid. */
 class DoubleBytes implements Transcoder {
   readonly #low: 0 | 1;
   #out = Buffer.alloc(0);
   /** First byte of an incomplete unit; -1: none. */
   #byte = -1;
-  /** First half of an incomplete surrogate pair; 0: none. */
+  /** The high surrogate of an incomplete pair; 0: none. */
   #half = 0;
 
   constructor(bigEndian: boolean) {
@@ -111,7 +117,7 @@ class DoubleBytes implements Transcoder {
   }
 
   next(chunk: Uint8Array): Uint8Array {
-    // Each unit needs at most three bytes, and an earlier half pair one more.
+    // Each unit needs at most three bytes, and a high surrogate of an earlier chunk needs one more byte.
     const room = (chunk.length + 2) * 2;
     if (this.#out.length < room) this.#out = Buffer.allocUnsafe(room);
     let n = 0;
@@ -131,7 +137,7 @@ class DoubleBytes implements Transcoder {
     return this.#half === 0 ? new Uint8Array(0) : Uint8Array.of(NO_TEXT);
   }
 
-  /** Writes the UTF-8 bytes of a unit at `n` and returns one past the last byte. */
+  /** Writes the UTF-8 bytes of a unit at position `n`. Returns the position after the last byte. */
   #unit(first: number, second: number, n: number): number {
     const out = this.#out;
     const unit = this.#low === 0 ? first | (second << 8) : second | (first << 8);
@@ -166,7 +172,7 @@ class DoubleBytes implements Transcoder {
 const LITTLE = 'utf-16le';
 const BIG = 'utf-16be';
 
-/** The byte order according to the byte order mark; null: there is none. */
+/** The byte order according to the byte order mark; null: the input has no byte order mark. */
 function orderOf([a, b]: Uint8Array): typeof LITTLE | typeof BIG | null {
   if (a === 0xff && b === 0xfe) return LITTLE;
   return a === 0xfe && b === 0xff ? BIG : null;
@@ -198,9 +204,9 @@ function transcoderFor(encoding: Foreign, head: Uint8Array): { transcoder: Trans
 }
 
 /**
- * Yields the chunks as UTF-8, without a byte order mark. A chunk is valid until the next one is requested.
- * @throws SluiceError invalid_encoding | foreign_content if the input has a wrong beginning, truncated_input, or errors
- * of `chunks`
+ * Yields the chunks as UTF-8, without a byte order mark. A chunk is valid until the next chunk is requested.
+ * @throws SluiceError invalid_encoding | foreign_content if the beginning of the input does not match the encoding;
+ * truncated_input; errors of `chunks`
  */
 export async function* transcoded(chunks: Chunks, encoding: Foreign): AsyncGenerator<Uint8Array> {
   let head: Buffer | null = Buffer.alloc(0);

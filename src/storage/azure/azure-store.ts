@@ -21,15 +21,15 @@ type Env = NodeJS.ProcessEnv;
 
 interface Account {
   name: string;
-  /** Includes the account in the path for emulators. */
+  /** The URL of the account. For emulators, its path contains the account name. */
   endpoint: URL;
-  /** One of: shared key, shared access signature, tokens. */
+  /** How requests are authorised: with a shared key, a shared access signature, or access tokens. */
   login: { key: Buffer } | { sas: URLSearchParams } | { tokens: TokenSource };
 }
 
 /**
  * Reads $AZURE_STORAGE_CONNECTION_STRING, or $AZURE_STORAGE_ACCOUNT with $AZURE_STORAGE_KEY, $AZURE_STORAGE_SAS_TOKEN
- * or an identity, like the tools of Azure.
+ * or an identity, in the same way as the tools of Azure.
  * @throws SluiceError usage
  */
 export function openAzure(container: string, env: Env): AzureStore {
@@ -70,7 +70,7 @@ function accountOfConnection(connection: string): Account {
 
 const addressOf = (text: string): URL => httpAddress('the endpoint of the Azure storage account', text);
 
-/** A container. The service removes uncommitted blocks after a week. */
+/** A container. If an upload is not completed, the service removes its blocks after a week. */
 class AzureStore implements ObjectStore {
   readonly #container: string;
   readonly #account: Account;
@@ -128,13 +128,13 @@ class AzureStore implements ObjectStore {
     return reply.sent > 1 ? 'unsure' : 'refused';
   }
 
-  /** Creates only a prefix for block ids, because the service creates a blob with its first block. */
+  /** Only creates a prefix for block IDs, because an upload needs no request before its first block. */
   async beginParts(): Promise<string> {
     return randomBytes(12).toString('hex');
   }
 
   async putPart(key: string, upload: string, part: number, body: Uint8Array): Promise<string> {
-    // All ids of a blob must have the same length.
+    // All block IDs of a blob must have the same length.
     const id = Buffer.from(`${upload}-${String(part).padStart(6, '0')}`).toString('base64');
     const url = this.#url(key, { comp: 'block', blockid: id });
     this.#expect(await this.#http.text({ method: 'PUT', url, body }), [201]);
@@ -148,7 +148,7 @@ class AzureStore implements ObjectStore {
     this.#expect(await this.#http.text({ method: 'PUT', url: this.#url(key, { comp: 'blocklist' }), headers, body }), [201]); // biome-ignore format: one line
   }
 
-  /** Azure has no call for this; the service removes uncommitted blocks. */
+  /** Does nothing: Azure has no request for this, and the service removes uncommitted blocks. */
   async abortParts(): Promise<void> {}
 
   async remove(key: string): Promise<void> {
@@ -188,19 +188,19 @@ class AzureStore implements ObjectStore {
 
 const OCTETS = 'application/octet-stream';
 
-/** The name of a blob; names with characters not allowed in XML are percent-encoded. */
+/** The name of a blob in a listing. A name with characters that XML does not allow is percent-encoded. */
 function nameOf(blob: string): string {
   const [, encoded] = blob.split('<Name Encoded="true">');
   return encoded === undefined ? tag(blob, 'Name') : decodeURIComponent(encoded.slice(0, encoded.indexOf('<')));
 }
 
-/** Whether the blob is missing and not its container. */
+/** Whether the blob is missing, and not its container. */
 const missingBlob = ({ headers }: Reply): boolean => headers['x-ms-error-code'] !== 'ContainerNotFound';
 
-/** Listings return ETags without quotes. */
+/** Adds quotes to an ETag, because listings return ETags without quotes. */
 const quoted = (etag: string): string => (etag === '' || etag.startsWith('"') ? etag : `"${etag}"`);
 
-/** https://learn.microsoft.com/rest/api/storageservices/authorize-with-shared-key */
+/** The text to sign; see https://learn.microsoft.com/rest/api/storageservices/authorize-with-shared-key */
 function textToSign(
   { method, url, headers = {}, body }: HttpCall,
   versioned: Record<string, string>,

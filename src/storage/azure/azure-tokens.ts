@@ -1,15 +1,15 @@
-// Access tokens of Microsoft Entra ID: workload identity, a client secret, or the managed identity of the machine.
+// Access tokens of Microsoft Entra ID, for a workload identity, a client secret, or the managed identity of the machine.
 // https://learn.microsoft.com/entra/identity-platform/v2-oauth2-client-creds-grant-flow
 import { readFile } from 'node:fs/promises';
 import { epochMs } from '../../core/clock.ts';
 import { HttpClient, unavailable } from '../http-client.ts';
 
-/** @throws SluiceError storage_unavailable */
+/** Returns a valid access token. @throws SluiceError storage_unavailable */
 export type TokenSource = () => Promise<string>;
 
 const SCOPE = 'https://storage.azure.com/.default';
 const ASSERTION = 'urn:ietf:params:oauth:client-assertion-type:jwt-bearer';
-/** Time before expiry at which tokens are renewed. */
+/** Time before its expiry at which a token is renewed, ms. */
 const MARGIN_MS = 5 * 60_000;
 const TIMEOUT_MS = 10_000;
 const NAME = 'the identity of az://';
@@ -58,7 +58,7 @@ async function requestToken(env: NodeJS.ProcessEnv): Promise<{ token: string; un
         : { method: 'GET', url, headers: { metadata: 'true' } },
     );
     const found = reply.status === 200 ? (JSON.parse(reply.text) as { access_token?: string; expires_in?: number | string }) : {}; // biome-ignore format: one line
-    // Not included in the message, because the response to a rejected request may contain the secret.
+    // The message omits the response, because the response to a rejected request may contain the secret.
     if (!found.access_token) throw unavailable(NAME, `it answered ${reply.status} without a token`, undefined, 'storage_unavailable'); // biome-ignore format: one line
     return { token: found.access_token, until: epochMs() + Number(found.expires_in ?? 3600) * 1000 };
   } finally {

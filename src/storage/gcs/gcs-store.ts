@@ -1,4 +1,5 @@
-// Buckets of Google Cloud Storage through its JSON API: generations as versions, resumable uploads as parts.
+// Buckets of Google Cloud Storage, accessed with its JSON API.
+// Versions are generations, and an upload in parts is a resumable upload.
 // https://cloud.google.com/storage/docs/json_api
 import { sleep } from '../../core/clock.ts';
 import { type HttpCall, HttpClient, httpAddress, type Reply, unavailable } from '../http-client.ts';
@@ -13,15 +14,15 @@ import {
 
 const FIRST_WAIT_MS = 200;
 const SCOPE = 'https://www.googleapis.com/auth/devstorage.read_write';
-/** All requests of an upload except the last must have a multiple of this size. */
+/** The size of each request of an upload, except the last, must be a multiple of this, bytes. */
 const CHUNK_BYTES = 256 * 1024;
 /** Status of the response while an upload is incomplete. */
 const INCOMPLETE = 308;
 
 /**
- * Uses Google's Application Default Credentials: $GOOGLE_APPLICATION_CREDENTIALS, workload identity federation, the
- * metadata server. With $STORAGE_EMULATOR_HOST no credentials are used.
- * @throws SluiceError usage: the endpoint is not an address
+ * Uses Google's Application Default Credentials: $GOOGLE_APPLICATION_CREDENTIALS, workload identity federation, or the
+ * metadata server. If $STORAGE_EMULATOR_HOST is set, no credentials are used.
+ * @throws SluiceError usage if the endpoint is not an address
  */
 export async function openGcs(bucket: string, env: NodeJS.ProcessEnv): Promise<GcsStore> {
   const { STORAGE_EMULATOR_HOST: emulator } = env;
@@ -41,11 +42,11 @@ export async function openGcs(bucket: string, env: NodeJS.ProcessEnv): Promise<G
 }
 
 interface Upload {
-  /** Number of bytes confirmed by the service. */
+  /** Number of bytes that the service has confirmed. */
   sent: number;
   /** Bytes of the last part that do not fill a chunk. */
   rest: Buffer;
-  /** Serialises the parts. */
+  /** Resolves when all earlier parts have been sent. */
   turn: Promise<void>;
 }
 
@@ -53,7 +54,7 @@ class GcsStore implements ObjectStore {
   readonly #bucket: string;
   readonly #endpoint: URL;
   readonly #http: HttpClient;
-  /** Uploads by session URL. */
+  /** The uploads in progress, by session URL. */
   readonly #uploads = new Map<string, Upload>();
 
   constructor(bucket: string, endpoint: URL, token: (() => Promise<string>) | null) {
@@ -83,7 +84,7 @@ class GcsStore implements ObjectStore {
   async head(key: string): Promise<Omit<StoredObject, 'key'> | null> {
     const url = this.#url(key, { fields: 'name,size,generation' });
     const { status, text } = this.#expect(await this.#http.text({ method: 'GET', url }), [200, 404]);
-    // A missing bucket also has status 404, but must not look like a missing object.
+    // A missing bucket has status 404 too, but must be distinguished from a missing object.
     if (status === 404) return text.includes('bucket does not exist') ? this.#refuse(404, text) : null;
     return versionOf(JSON.parse(text) as Metadata);
   }
@@ -93,7 +94,7 @@ class GcsStore implements ObjectStore {
     { from, to, version }: { from: number; to: number | null; version: string },
   ): Promise<ObjectRange> {
     const url = this.#url(key, { alt: 'media', ifGenerationMatch: version });
-    // Without gzip in Accept-Encoding the service would decompress objects stored with that encoding.
+    // Without gzip in Accept-Encoding, the service would decompress objects that are stored with this encoding.
     const headers = { range: `bytes=${from}-${to === null ? '' : to - 1}`, 'accept-encoding': 'gzip' };
     const reply = await this.#http.stream({ method: 'GET', url, headers });
     const { body, status, headers: found } = reply.body ? reply : this.#expect(reply, [404, 412, 416]);
@@ -114,7 +115,7 @@ class GcsStore implements ObjectStore {
     const headers = { 'x-upload-content-type': OCTETS, 'content-type': 'application/json' };
     const reply = this.#expect(await this.#http.text({ method: 'POST', url, headers, body: Buffer.from('{}') }), [200, 201]); // biome-ignore format: one line
     const session = new URL(reply.headers.location ?? '', this.#endpoint);
-    // Emulators return a URL with their internal host name.
+    // Emulators return a URL with their internal host name, so the host is replaced.
     session.protocol = this.#endpoint.protocol;
     session.host = this.#endpoint.host;
     this.#uploads.set(session.href, { sent: 0, rest: Buffer.alloc(0), turn: Promise.resolve() });
@@ -135,7 +136,7 @@ class GcsStore implements ObjectStore {
     return String(part);
   }
 
-  /** The last request contains the size, which makes the object visible. */
+  /** Sends the last request, which contains the size of the object and thereby makes it visible. */
   async completeParts(key: string, session: string, _parts: readonly ObjectPart[]): Promise<void> {
     const upload = this.#uploads.get(session)!;
     await upload.turn;
@@ -144,7 +145,7 @@ class GcsStore implements ObjectStore {
     try {
       await this.#send(session, upload, upload.rest, total);
     } catch (error) {
-      // The response may have been lost although the request completed the object.
+      // The request may have completed the object although its response was lost.
       const after = await this.head(key);
       if (after?.bytes !== total || after.version === before?.version) throw error;
     }
@@ -163,7 +164,7 @@ class GcsStore implements ObjectStore {
     this.#expect(await this.#http.text({ method: 'DELETE', url: this.#url(key) }), [200, 204, 404]);
   }
 
-  /** `total`: size of the object with the last request; null: more requests follow. */
+  /** Sends bytes of an upload. `total`: size of the object; null: further requests follow. */
   async #send(session: string, upload: Upload, bytes: Uint8Array, total: number | null): Promise<void> {
     const end = upload.sent + bytes.length;
     let stored = upload.sent;
@@ -174,7 +175,7 @@ class GcsStore implements ObjectStore {
       } catch (error) {
         if (++failures > STORE_CALLS.retries) throw error;
         await sleep(FIRST_WAIT_MS * 2 ** failures * (0.5 + Math.random()));
-        // The response may have been lost although bytes were stored, so the service is queried for their number.
+        // The request may have stored bytes although its response was lost, so the service is queried for their number.
         reply = await this.#put(session, null, stored, null);
       }
       if (reply.status !== INCOMPLETE) break;
@@ -185,12 +186,12 @@ class GcsStore implements ObjectStore {
     upload.sent = end;
   }
 
-  /** Sends bytes starting at offset `from`; null: queries the number of stored bytes. */
+  /** Sends bytes that start at offset `from` of the object. If `bytes` is null, queries the number of stored bytes. */
   async #put(session: string, bytes: Uint8Array | null, from: number, total: number | null): Promise<Reply> {
     const size = total ?? '*';
     const range = bytes?.length ? `bytes ${from}-${from + bytes.length - 1}/${size}` : `bytes */${size}`;
     const headers = { 'content-range': range, 'content-type': OCTETS };
-    // Not retried, because a retry must start where the stored bytes end.
+    // A request with bytes is not repeated automatically, because a retry must start after the stored bytes.
     const repeatable = bytes === null;
     const body = bytes ?? new Uint8Array(0);
     const call: HttpCall = { method: 'PUT', url: new URL(session), headers, body, repeatable, accepts: INCOMPLETE };
@@ -221,7 +222,9 @@ class GcsStore implements ObjectStore {
   }
 }
 
-/** Number of stored bytes of an incomplete upload; the header is `bytes=0-LAST`, or absent. */
+/**
+ * Number of stored bytes of an incomplete upload. The header is `bytes=0-LAST`; it is absent if no bytes are stored.
+ */
 const storedBytes = ({ headers: { range } }: Reply): number =>
   range === undefined ? 0 : Number(range.slice(range.lastIndexOf('-') + 1)) + 1;
 

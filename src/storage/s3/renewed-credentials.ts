@@ -1,4 +1,4 @@
-// Temporary keys: renewed in the background before they expire, and immediately if a server reports them as expired.
+// Temporary keys, which are renewed in the background before they expire, and immediately if a server reports them as expired.
 import { epochMs } from '../../core/clock.ts';
 
 export interface S3Credentials {
@@ -7,24 +7,33 @@ export interface S3Credentials {
   sessionToken?: string | undefined;
 }
 
-/** Keys and their expiry; keys without an expiry are requested once. */
+/** Keys and their expiry. Keys without an expiry are requested only once. */
 export interface Lent extends S3Credentials {
   expiration?: Date | undefined;
 }
 
-/** Returns the keys for signing the next request. `renew`: a server rejected the last keys as expired. @throws SluiceError */
+/**
+ * Returns the keys with which the next request is signed. `renew`: a server rejected the last keys as expired.
+ * @throws SluiceError
+ */
 export type CredentialSource = (renew?: 'renew') => Promise<S3Credentials>;
 
-/** Time before expiry at which keys are renewed; keys with less than three times this lifetime are renewed in the last third of it. */
+/**
+ * Time before their expiry at which keys are renewed, ms. If the lifetime of keys is less than three times this, they
+ * are renewed in the last third of their lifetime.
+ */
 const AHEAD_MS = 5 * 60_000;
-/** Delay after a failed renewal while the old keys are valid. */
+/** Delay after a failed renewal while the old keys are valid, ms. */
 const AGAIN_MS = 10_000;
-/** Keys that expire within this time are not used, because the request may arrive too late. */
+/**
+ * Minimum remaining lifetime of keys, ms. Keys that expire earlier are not used, because the request may arrive too
+ * late.
+ */
 const MARGIN_MS = 1_000;
 
 /**
- * States: none → fresh → ageing (one renewal runs in the background; a failure is retried later) → expired (all calls
- * wait for the renewal, and get its error).
+ * Caches keys and renews them. States: none → fresh → ageing (a renewal runs in the background, and is repeated later
+ * if it fails) → expired (all calls wait for the renewal, and reject if it fails).
  */
 export function renewed(lend: () => Promise<Lent>, now: () => number = epochMs): CredentialSource {
   let known: Lent | null = null;

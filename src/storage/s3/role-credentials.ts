@@ -1,4 +1,4 @@
-// Temporary keys of a role, by web identity (EKS, any OIDC issuer), for a container (ECS, EKS Pod Identity), or for an instance.
+// Temporary keys of a role, which are issued to a web identity (EKS, any OIDC issuer), a container (ECS, EKS Pod Identity), or an instance.
 import http from 'node:http';
 import https from 'node:https';
 import { fromHttp } from '@aws-sdk/credential-provider-http';
@@ -12,7 +12,7 @@ import type { Lent } from './renewed-credentials.ts';
 interface RoleOptions {
   env: Record<string, string | undefined>;
   region: string;
-  /** PEM file with CA certificates that replace those of the system. */
+  /** PEM file with CA certificates, which replace the certificates of the system. */
   caFile: string | undefined;
   code: OutageCode;
 }
@@ -24,7 +24,7 @@ const CONNECT_MS = 5_000;
 const ANSWER_MS = 20_000;
 const ATTEMPTS = 4;
 
-/** Suppresses output of the libraries, because errors are thrown and reported once. */
+/** A logger that suppresses the output of the libraries, because errors are thrown and reported once. */
 const nothing = () => {};
 const SILENT = { debug: nothing, info: nothing, warn: nothing, error: nothing };
 
@@ -35,7 +35,11 @@ export function lenderOf(env: RoleOptions['env']): Lender | null {
   return env.AWS_EC2_METADATA_DISABLED?.toLowerCase() === 'true' ? null : 'instance';
 }
 
-/** Requests keys once. @throws SluiceError `code`: the provider is unreachable or rejects the request; usage: contradictory environment */
+/**
+ * Requests keys, without caching.
+ * @throws SluiceError `code` if the provider is unreachable or rejects the request; usage if environment variables
+ * contradict each other
+ */
 export async function lend(lender: Lender, options: RoleOptions): Promise<Lent> {
   try {
     return await LENDERS[lender](options)();
@@ -97,7 +101,7 @@ const WHENCE: Record<Lender, (options: RoleOptions) => string> = {
     '$AWS_CONTAINER_CREDENTIALS_FULL_URI, nor from the metadata service of an instance',
 };
 
-/** The configured endpoint of STS; undefined: the default. @throws SluiceError usage */
+/** The configured endpoint of STS; undefined: the default endpoint is used. @throws SluiceError usage */
 function stsEndpoint(env: RoleOptions['env']): string | undefined {
   const endpoint = env.AWS_ENDPOINT_URL_STS || env.AWS_ENDPOINT_URL;
   if (!endpoint) return undefined;
@@ -115,7 +119,7 @@ interface Refusal extends Error {
 /** Name and message of an error on one line. */
 function reason(error: unknown): string {
   const { name, message, Code, Message, code, statusCode } = error as Refusal;
-  // The library would then retry without a session, which instances need not support.
+  // This error means that the library would retry without a session, which an instance need not support.
   if (name === 'InstanceMetadataV1FallbackError') return 'it does not answer';
   const called =
     Code ?? code ?? statusCode ?? (/^(Error|CredentialsProviderError|ProviderError)$/.test(name) ? '' : name);

@@ -17,7 +17,7 @@ export interface S3ClientOptions {
   timeoutMs: number;
   retries: number;
   caFile?: string | undefined;
-  /** As in `HttpClientOptions`. */
+  /** See `HttpClientOptions`. */
   code?: OutageCode;
 }
 
@@ -53,8 +53,9 @@ export class S3Client implements ObjectStore {
   }
 
   /**
-   * Lists the objects whose keys start with `prefix`; with `delimiter`, also the folders directly below it. Keys are
-   * requested unencoded, because with `encoding-type=url` some servers also encode the continuation token.
+   * Lists the objects whose keys start with `prefix`. If `delimiter` is given, also lists the folders directly below
+   * `prefix`. Keys are requested without encoding, because with `encoding-type=url` some servers also encode the
+   * continuation token.
    */
   async list(prefix: string, delimiter?: '/'): Promise<{ objects: S3Object[]; folders: string[] }> {
     const objects: S3Object[] = [];
@@ -75,7 +76,7 @@ export class S3Client implements ObjectStore {
     return { objects, folders };
   }
 
-  /** null: the object does not exist. */
+  /** The contents of an object as text; null: the object does not exist. */
   async get(key: string): Promise<{ text: string; etag: string } | null> {
     const reply = this.#expect(await this.#text({ method: 'GET', url: this.#url(key) }), [200, 404]);
     return reply.status === 404 ? null : { text: reply.text, etag: reply.headers.etag ?? '' };
@@ -91,8 +92,8 @@ export class S3Client implements ObjectStore {
   }
 
   /**
-   * Writes an object. `refused`: the condition is not met. `unsure`: it is not met, but the request was sent more than
-   * once, so an earlier attempt may have changed the object.
+   * Writes an object. `refused`: the condition is not met. `unsure`: the condition is not met, but the request was sent
+   * more than once, so an earlier attempt may have written the object.
    */
   async put(
     key: string,
@@ -104,7 +105,7 @@ export class S3Client implements ObjectStore {
     const headers: Record<string, string> = { ...metadata, 'x-amz-content-sha256': sha256 };
     if (condition) Object.assign(headers, 'ifNone' in condition ? IF_NONE : { 'if-match': condition.ifMatch });
     const call: HttpCall = { method: 'PUT', url: this.#url(key), headers, body };
-    // 409: a concurrent conditional write. 404: the object to match no longer exists.
+    // 409 means a concurrent conditional write. 404 means that the object to match no longer exists.
     const reply = this.#expect(await this.#text(call), condition ? [200, 404, 409, 412] : [200]);
     if (reply.status === 404 && tag(reply.text, 'Code') !== 'NoSuchKey') this.#expect(reply, [200]);
     if (reply.status === 200) return 'done';
@@ -125,11 +126,11 @@ export class S3Client implements ObjectStore {
     const headers = { range: `bytes=${from}-${to === null ? '' : to - 1}`, 'if-match': version };
     const reply = await this.#unexpired(() => this.#http.stream({ method: 'GET', url: this.#url(key), headers }));
     const { body, status } = reply.body ? reply : this.#expect(reply, [404, 412, 416]);
-    // Servers that ignore If-Match still return the version they send.
+    // A server that ignores If-Match returns the version that it sends, so the caller can compare it.
     return { body, partial: status === 206, version: reply.headers.etag ?? null };
   }
 
-  /** Starts a multipart upload, which is invisible until it is completed. Returns its id. */
+  /** Starts a multipart upload, which is not visible until it is completed. Returns its ID. */
   async beginParts(key: string): Promise<string> {
     const url = this.#url(key);
     url.searchParams.set('uploads', '');
@@ -137,7 +138,7 @@ export class S3Client implements ObjectStore {
     return tag(reply.text, 'UploadId');
   }
 
-  /** Uploads part `part` (from 1) and returns its ETag. */
+  /** Uploads part `part` (counted from 1) and returns its ETag. */
   async putPart(key: string, upload: string, part: number, body: Uint8Array): Promise<string> {
     const url = this.#url(key);
     url.searchParams.set('partNumber', String(part));
@@ -157,7 +158,8 @@ export class S3Client implements ObjectStore {
     const body = Buffer.from(`<CompleteMultipartUpload>${parts.join('')}</CompleteMultipartUpload>`);
     const headers = { 'x-amz-content-sha256': createHash('sha256').update(body).digest('hex') };
     const reply = await this.#text({ method: 'POST', url, headers, body });
-    // The response to an earlier attempt was lost and the upload no longer exists: a new version of the object proves success.
+    // If the upload no longer exists after several attempts, an earlier attempt may have succeeded. A new version of
+    // the object proves this.
     const after = reply.status === 404 && reply.sent > 1 ? (await this.head(key))?.version : undefined;
     if (after !== undefined && after !== before) return;
     this.#expect(reply, [200]);
@@ -206,8 +208,8 @@ export class S3Client implements ObjectStore {
   }
 
   /**
-   * Keys can become invalid early, for example if a session is revoked or a clock is wrong. The request is then retried
-   * once with new keys.
+   * Sends a request. If the server reports expired keys, sends it once more with new keys: keys can become invalid
+   * early, for example if a session is revoked or a clock is wrong.
    */
   async #unexpired<R extends Reply>(send: () => Promise<R>, wordless = false): Promise<R> {
     const used = await this.#options.credentials();
@@ -235,6 +237,6 @@ export class S3Client implements ObjectStore {
 const EXPIRED = new Set(['ExpiredToken', 'ExpiredTokenException', 'TokenRefreshRequired', 'InvalidToken']);
 const IF_NONE = { 'if-none-match': '*' };
 
-/** Signatures require that these characters in the path are encoded too. */
+/** Encodes a path segment. For signatures, the characters !'()* must be encoded too. */
 const encodeSegment = (segment: string): string =>
   encodeURIComponent(segment).replace(/[!'()*]/g, (c) => `%${c.charCodeAt(0).toString(16).toUpperCase()}`);

@@ -1,4 +1,4 @@
-// Looks up credentials for object storage in the same places as the AWS tools: environment, shared credentials file, roles.
+// Looks up credentials for object storage in the same order as the AWS tools: environment, shared credentials file, roles.
 import { readFile, stat } from 'node:fs/promises';
 import { homedir } from 'node:os';
 import path from 'node:path';
@@ -7,13 +7,13 @@ import type { OutageCode } from '../http-client.ts';
 import { type CredentialSource, renewed, type S3Credentials } from './renewed-credentials.ts';
 
 interface CredentialOptions {
-  /** Region of the service that issues keys for web identities. */
+  /** Region of the service that issues keys to web identities. */
   region: string;
-  /** PEM file with CA certificates that replace those of the system. */
+  /** PEM file with CA certificates, which replace the certificates of the system. */
   caFile?: string | undefined;
   /** Use only this profile of the shared credentials file. */
   profile?: string | undefined;
-  /** Default: registry_unavailable. */
+  /** Error code for failures. Default: registry_unavailable. */
   code?: OutageCode;
 }
 
@@ -37,7 +37,7 @@ export function s3Credentials(env: Env, options: CredentialOptions): CredentialS
       throw new SluiceError(code, `${file} has no keys for the profile ${named}`);
     };
   }
-  // Loaded on demand, because static keys do not need it.
+  // The module is loaded on demand, because static keys do not need it.
   const lent = renewed(async () => {
     const { lend, lenderOf } = await import('./role-credentials.ts');
     const lender = lenderOf(env);
@@ -49,7 +49,7 @@ export function s3Credentials(env: Env, options: CredentialOptions): CredentialS
 }
 
 /**
- * Returns the current keys of a profile. The file is reloaded when it changes, because keys are rotated. null: the
+ * Returns the current keys of a profile. The file is read again when it changes, because keys are rotated. null: the
  * profile does not exist.
  */
 function profileKeys(file: string, name: string, code: OutageCode): () => Promise<S3Credentials | null> {
@@ -69,7 +69,7 @@ function profileKeys(file: string, name: string, code: OutageCode): () => Promis
   };
 }
 
-/** null: the section does not exist. */
+/** The settings in a section of the file; null: the section does not exist. */
 function readSection(text: string, name: string): Env | null {
   let values: Env | null = null;
   let inside = false;

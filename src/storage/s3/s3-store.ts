@@ -1,10 +1,10 @@
-// Buckets of S3 and S3-compatible servers, configured like the AWS tools.
+// Buckets of S3 and of compatible servers, configured in the same way as for the AWS tools.
 import { httpAddress } from '../http-client.ts';
 import { STORE_CALLS } from '../object-store.ts';
 import { S3Client } from './s3-client.ts';
 import { s3Credentials } from './s3-credentials.ts';
 
-/** Opens a bucket. @throws SluiceError usage: the endpoint is not an address */
+/** Opens a bucket. @throws SluiceError usage if the endpoint is not an address */
 export function openS3(bucket: string, env: NodeJS.ProcessEnv): S3Client {
   const region = env.AWS_REGION ?? env.AWS_DEFAULT_REGION ?? 'us-east-1';
   const configured = env.AWS_ENDPOINT_URL_S3 ?? env.AWS_ENDPOINT_URL;

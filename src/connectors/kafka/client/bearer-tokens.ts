@@ -1,24 +1,24 @@
-// Tokens for SASL OAUTHBEARER: read from a file that another process renews, or requested, cached, and renewed before
-// they expire.
+// Provides tokens for SASL OAUTHBEARER from a file that another process renews, or from a token endpoint.
+// Tokens of an endpoint are cached, and renewed before they expire.
 import { epochMs, monotonicMs, sleep } from '../../../core/clock.ts';
 import { SluiceError } from '../../../core/errors.ts';
 import { type JsonAnswer, requestJson } from '../../../core/http-json.ts';
 import { type BearerLogin, readSecret, type TokenEndpoint, tlsOf } from './connection.ts';
 
 const TIMEOUT_MS = 10_000;
-/** Share of a token's lifetime after which a new token is requested, while the old one is still valid. */
+/** Fraction of a token's lifetime after which a new token is requested. The old token is still valid then. */
 const RENEWED_AFTER = 0.8;
 /** Assumed lifetime of a token without an expiry, ms. */
 const UNSAID_LIFETIME_MS = 60_000;
-/** A token that expires within this time is no longer sent to a broker, ms. */
+/** A token is no longer sent to a broker if it expires within this time, ms. */
 const LAST_USE_MS = 1_000;
-/** Pauses before the attempts to get a token from a failing endpoint, ms. The first attempt has no pause. */
+/** Pause before each attempt to get a token from the endpoint, ms. */
 const ATTEMPT_PAUSES_MS = [0, 200, 800];
-/** After a failure, no request is sent to the endpoint for this long, ms. */
+/** Time after a failure during which no request is sent to the endpoint, ms. */
 const PEACE_MS = 1_000;
 /**
- * After an issuer changes its key, brokers load the new key in the background and reject the first tokens signed with
- * it. A client that was accepted before therefore retries for this long, ms.
+ * How long a rejected client retries if a broker accepted it earlier, ms. When an issuer changes its key, brokers load
+ * the new key in the background, and reject the first tokens that are signed with it.
  */
 const REFUSED_PATIENCE_MS = 60_000;
 
@@ -37,7 +37,7 @@ interface BearerCredential {
 
 const known = new Map<string, BearerTokens>();
 
-/** Returns the instance shared by all connections of this process with the same login. */
+/** Returns the instance that all connections of this process with the same login share. */
 export function bearerTokens(login: BearerLogin): BearerTokens {
   const key = JSON.stringify(login);
   const tokens = known.get(key) ?? new BearerTokens(login);
@@ -45,7 +45,7 @@ export function bearerTokens(login: BearerLogin): BearerTokens {
   return tokens;
 }
 
-/** Tokens of one login. Concurrent callers share a single request. */
+/** The tokens of one login. Concurrent callers share a single request. */
 export class BearerTokens {
   readonly #login: BearerLogin;
   #token: Token | null = null;
@@ -59,7 +59,10 @@ export class BearerTokens {
     this.#login = login;
   }
 
-  /** @throws SluiceError kafka_token_unavailable | kafka_authentication (the endpoint refuses the client) | kafka_config */
+  /**
+   * A valid token with its extensions.
+   * @throws SluiceError kafka_token_unavailable | kafka_authentication (the endpoint rejects the client) | kafka_config
+   */
   async credential(): Promise<BearerCredential> {
     const { token, extensions = {} } = this.#login;
     return { token: token ? checked(readSecret(token).trim()) : await this.#renewed(), extensions };
@@ -72,8 +75,8 @@ export class BearerTokens {
   }
 
   /**
-   * Creates the error for a token that a broker rejected; the next credential requests a new token. `status` is the
-   * broker's wording.
+   * Creates the error for a token that a broker rejected, and discards the token, so that `credential` requests a new
+   * one. `status`: the reason given by the broker.
    */
   refused(status: string): SluiceError {
     this.#token = null;
@@ -101,7 +104,7 @@ export class BearerTokens {
     try {
       return (await this.#asking).value;
     } catch (error) {
-      // An outage of the endpoint does no harm while the old token is valid.
+      // If the endpoint fails, the old token is used as long as it is valid.
       if (usable) return old.value;
       throw error;
     }
@@ -173,7 +176,7 @@ function placeOf({ url }: TokenEndpoint): string {
   return `${origin}${pathname}`;
 }
 
-/** The endpoint's error code (RFC 6749, 5.2). The rest of its response is never reported. */
+/** The error code in the endpoint's response (RFC 6749, 5.2). No other text of the response is reported. */
 const wordOf = (error: unknown): string =>
   typeof error === 'string' && /^[a-z_]{1,40}$/.test(error) ? ` ${error}` : '';
 
@@ -183,7 +186,7 @@ function tokenOf(value: string, { expires_in }: Record<string, unknown>, asked: 
   return { value: checked(value), renewAt: asked + lifetime * RENEWED_AFTER, expiresAt: asked + lifetime };
 }
 
-/** Time until the JWT's `exp` claim, ms; null: not a JWT with an `exp`. */
+/** Time until the JWT's `exp` claim, ms; null: the token is not a JWT with this claim. */
 function lifetimeIn(token: string): number | null {
   try {
     const claims = JSON.parse(Buffer.from(token.split('.')[1] ?? '', 'base64url').toString()) as { exp?: unknown };
@@ -194,7 +197,9 @@ function lifetimeIn(token: string): number | null {
 }
 
 /**
- * @throws SluiceError kafka_config: a token of other characters (RFC 6750, 2.1) could end the message that contains it
+ * Returns a valid token unchanged.
+ * @throws SluiceError kafka_config if the token has characters that RFC 6750, 2.1 does not allow, because they could
+ * end the message that contains the token
  */
 function checked(token: string): string {
   if (/^[A-Za-z0-9\-._~+/]+=*$/.test(token)) return token;
@@ -203,16 +208,19 @@ function checked(token: string): string {
 
 const SEPARATOR = '\u0001';
 
-/** The client's first message (RFC 7628, 3.1). */
+/** The first message that the client sends (RFC 7628, 3.1). */
 export function bearerMessage({ token, extensions }: BearerCredential): Buffer {
   const more = Object.entries(extensions).map(([name, value]) => `${SEPARATOR}${name}=${value}`);
   return Buffer.from(`n,,${SEPARATOR}auth=Bearer ${token}${more.join('')}${SEPARATOR}${SEPARATOR}`);
 }
 
-/** The reply to a rejection, after which the broker ends the exchange (RFC 7628, 3.2.3). */
+/** The client's reply to a rejection. The broker then ends the exchange (RFC 7628, 3.2.3). */
 export const BEARER_FAREWELL = Buffer.from(SEPARATOR);
 
-/** The status in the broker's rejection (RFC 7628, 3.2.2); null: an empty answer, so the broker accepted the token. */
+/**
+ * The status in a rejection by the broker (RFC 7628, 3.2.2). null: the answer is empty, which means that the broker
+ * accepted the token.
+ */
 export function bearerRefusal(answer: Buffer | null): string | null {
   if (!answer || answer.length === 0) return null;
   try {

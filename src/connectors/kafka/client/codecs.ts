@@ -1,4 +1,4 @@
-// The compression codecs of Kafka, framed as Java clients write and read them.
+// The compression codecs of Kafka, with the framing of the Java clients.
 import { promisify } from 'node:util';
 import { gunzip, gzip } from 'node:zlib';
 import { compressFrame, decompressFrame } from 'lz4-napi';
@@ -8,11 +8,12 @@ import { ZstdFrames, zstd } from '../../../core/zstd.ts';
 export type BatchCompression = 'none' | 'gzip' | 'snappy' | 'lz4' | 'zstd';
 
 /**
- * Header of the xerial framing that Java clients put around snappy blocks: magic, version 1, compatible with version 1.
+ * Header of the xerial framing that Java clients put around snappy blocks: magic number, version 1, compatible with
+ * version 1.
  */
 const XERIAL_HEAD = Buffer.from([0x82, 0x53, 0x4e, 0x41, 0x50, 0x50, 0x59, 0, 0, 0, 0, 1, 0, 0, 0, 1]);
 const XERIAL_MAGIC_BYTES = 8;
-/** Uncompressed bytes per snappy block, as in the Java library. */
+/** Uncompressed bytes per snappy block. The Java library uses the same value. */
 const XERIAL_BLOCK_BYTES = 32 * 1024;
 
 async function xerialCompress(plain: Buffer): Promise<Buffer> {
@@ -26,7 +27,7 @@ async function xerialCompress(plain: Buffer): Promise<Buffer> {
   return Buffer.concat(parts);
 }
 
-/** Also accepts raw snappy: librdkafka and other clients write it without framing. */
+/** Also accepts raw snappy without framing, which librdkafka and other clients write. */
 async function xerialDecompress(packed: Buffer): Promise<Buffer> {
   if (packed.compare(XERIAL_HEAD, 0, XERIAL_MAGIC_BYTES, 0, XERIAL_MAGIC_BYTES) !== 0) {
     return snappy.uncompressSync(packed, { asBuffer: true }) as Buffer;
@@ -47,8 +48,8 @@ const gzipPack = promisify(gzip);
 /** Decompresses all gzip members. Only zero padding may follow the last member. */
 function gzipDecompress(packed: Buffer): Promise<Buffer> {
   return new Promise((resolve, reject) => {
-    // With `info`, the result includes the decoder, whose `bytesWritten` is the number of bytes consumed; the types
-    // omit this option.
+    // The option `info`, which the types omit, adds the decoder to the result. Its `bytesWritten` is the number of
+    // consumed bytes.
     gunzip(packed, { info: true }, (error, result) => {
       const { buffer, engine } = (result ?? {}) as unknown as { buffer: Buffer; engine: { bytesWritten: number } };
       if (error) reject(error);
@@ -58,7 +59,7 @@ function gzipDecompress(packed: Buffer): Promise<Buffer> {
   });
 }
 
-/** Decompresses all zstd frames; the decoder itself stops after the first. */
+/** Decompresses all zstd frames. The decoder itself would stop after the first frame. */
 async function zstdDecompressAll(packed: Buffer): Promise<Buffer> {
   const unpack = promisify(zstd().zstdDecompress);
   const frames = new ZstdFrames();
@@ -128,7 +129,10 @@ export const packBatch = (plain: Buffer, compression: PackedCompression): Promis
 export const unpackBatch = (packed: Buffer, compression: PackedCompression): Promise<Buffer> =>
   CODECS[compression].decompress(packed);
 
-/** Size of one value after compression, bytes. Shows whether a record that seems too large fits after all. */
+/**
+ * Size of a value after compression, bytes. Used to find out whether a record that seems too large fits when it is
+ * compressed.
+ */
 export async function compressedSize(plain: Buffer, compression: BatchCompression): Promise<number> {
   if (compression === 'none') return plain.length;
   return (await CODECS[compression].compress(plain)).length;

@@ -1,15 +1,18 @@
-// Connection settings of brokers: addresses, TLS, login and time limits; reads their secrets.
+// Connection settings for brokers (addresses, TLS, login, timeouts), and functions that read their secrets.
 import { readFileSync } from 'node:fs';
 import type { ConnectionOptions } from 'node:tls';
 import { SluiceError } from '../../../core/errors.ts';
 
-/** A secret is read when it is needed: from the environment, or from a file, without one trailing line end. */
+/**
+ * The source of a secret: an environment variable, or a file from which one trailing line break is removed. A secret is
+ * read each time it is needed.
+ */
 type SecretSource = { file: string } | { env: string };
 
 export interface KafkaTls {
-  /** PEM file; default: Node's certificate authorities. */
+  /** PEM file with certificate authorities; default: those of Node.js. */
   caFile?: string;
-  /** PEM files of this client's certificate and key. */
+  /** PEM file with the certificate of this client. `keyFile`: PEM file with its private key. */
   certFile?: string;
   keyFile?: string;
   keyPassphrase?: SecretSource;
@@ -23,13 +26,13 @@ export interface PasswordLogin {
   password: SecretSource;
 }
 
-/** OAUTHBEARER (RFC 7628), with a token that another process renews or with tokens from a token endpoint. */
+/** OAUTHBEARER (RFC 7628), either with a token that another process renews, or with tokens from a token endpoint. */
 export interface BearerLogin {
   mechanism: 'oauthbearer';
-  /** Read again for every login. */
+  /** The token, which is read again for every login. */
   token?: SecretSource;
   endpoint?: TokenEndpoint;
-  /** Sent with the token, such as logicalCluster. */
+  /** SASL extensions that are sent with the token, such as logicalCluster. */
   extensions?: Readonly<Record<string, string>>;
 }
 
@@ -43,33 +46,36 @@ export interface TokenEndpoint {
   scope?: string;
   audience?: string;
   tls?: KafkaTls;
-  /** Longest wait for an answer, ms. Default 10,000. */
+  /** Timeout for a response, ms. Default: 10,000. */
   timeoutMs?: number;
 }
 
 export type KafkaLogin = PasswordLogin | BearerLogin;
 
 export interface KafkaConnection {
-  /** At least one address as host:port; the client discovers the other brokers. */
+  /** At least one address as host:port; the client discovers all further brokers. */
   brokers: readonly string[];
   /** Default: sluice. */
   clientId?: string;
   tls?: boolean | KafkaTls;
   sasl?: KafkaLogin;
-  /** Rack of this machine, so that the client can read from a nearer replica. */
+  /** Rack of this machine, so that the client can read from a replica in the same rack. */
   rack?: string;
-  /** Default 10,000. */
+  /** Timeout for connecting, ms. Default: 10,000. */
   connectTimeoutMs?: number;
-  /** Default 30,000. */
+  /** Timeout for a request, ms. Default: 30,000. */
   requestTimeoutMs?: number;
 }
 
-/** Options for Node's TLS. @throws SluiceError kafka_config when a file or variable cannot be read */
+/**
+ * Converts TLS settings into options for Node.js.
+ * @throws SluiceError kafka_config if a file or variable cannot be read
+ */
 export function tlsOptions(tls: boolean | KafkaTls | undefined): ConnectionOptions | boolean | undefined {
   return tls === undefined || typeof tls === 'boolean' ? tls : tlsOf(tls);
 }
 
-/** @throws SluiceError kafka_config when a file cannot be read */
+/** Converts TLS settings into options for Node.js. @throws SluiceError kafka_config if a file cannot be read */
 export function tlsOf(tls: KafkaTls): ConnectionOptions {
   return {
     ...(tls.caFile ? { ca: readText(tls.caFile) } : {}),
@@ -80,7 +86,7 @@ export function tlsOf(tls: KafkaTls): ConnectionOptions {
   };
 }
 
-/** @throws SluiceError kafka_config when the file or variable is missing */
+/** Reads a secret. @throws SluiceError kafka_config if its file or variable is missing */
 export function readSecret(source: SecretSource): string {
   if ('file' in source) return readText(source.file).replace(/\r?\n$/, '');
   const value = process.env[source.env];

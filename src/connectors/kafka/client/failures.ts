@@ -1,7 +1,7 @@
-// Failures of Kafka, independent of the client library: whether and when to retry, and the error's name in the Kafka protocol.
+// Functions about Kafka failures, for all client libraries: whether and when to retry, and the name of an error in the Kafka protocol.
 import { type ErrorCode, SluiceError } from '../../../core/errors.ts';
 
-/** The error and its causes, outermost first. Libraries wrap errors, so the innermost one is the actual cause. */
+/** The error and its causes, outermost first. Libraries wrap errors, so the innermost error is the actual cause. */
 export function causesOf(error: unknown): Error[] {
   const found: Error[] = [];
   for (let e = error; e instanceof Error && found.length < 8; e = e.cause) found.push(e);
@@ -25,12 +25,12 @@ const HOPELESS: readonly ErrorCode[] = [
   'kafka_instance_taken',
 ];
 
-/** Whether retrying is pointless, so that the error ends the run. */
+/** Whether a retry cannot succeed, so that the error ends the run. */
 export const isHopeless = (error: SluiceError): boolean => HOPELESS.includes(error.code);
 
 /**
- * The error as one word for metric labels and logs: its name in the Kafka protocol (`type` of a cause), else its code
- * or class.
+ * A short name of the error for metric labels and logs: its name in the Kafka protocol (the `type` of a cause), else
+ * its code or class.
  */
 export function reasonOf(error: unknown): string {
   const errors = causesOf(error);
@@ -38,10 +38,12 @@ export function reasonOf(error: unknown): string {
   return error instanceof SluiceError ? error.code : (errors.at(-1)?.name ?? '');
 }
 
-/** Upper limit of the backoff, so that a recovered broker is found within a second or two. */
+/** Upper limit of the backoff, ms. Low enough to reconnect to a recovered broker within a second or two. */
 const MAX_BACKOFF_MS = 1_500;
 
-/** Exponential backoff from 100 ms, with jitter so that members of a group do not retry in lockstep. */
+/**
+ * Exponential backoff starting at 100 ms, in ms. Jitter prevents that the members of a group retry at the same moments.
+ */
 export function backoffMs(failures: number): number {
   return Math.min(MAX_BACKOFF_MS, 100 * 2 ** Math.min(failures, 10)) * (0.5 + Math.random() / 2);
 }

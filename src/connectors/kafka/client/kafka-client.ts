@@ -6,10 +6,10 @@ import type { BatchCompression } from './codecs.ts';
 import type { KafkaConnection } from './connection.ts';
 import type { IncomingRecord, RecordHeaders } from './records.ts';
 
-/** A client library behind this interface. None of these functions connects. */
+/** A client library, wrapped in this interface. None of these functions connects to a broker. */
 export interface KafkaClient {
   readonly name: string;
-  /** Whether members keep a partition during a rebalance that assigns it to them again. */
+  /** Whether members continue to read a partition during a rebalance that assigns the partition to them again. */
   readonly cooperative: boolean;
   /** Whether members respect `fetchPaceMs`. */
   readonly paced: boolean;
@@ -26,39 +26,44 @@ export interface KafkaLogEntry {
   /** The client component that logged the entry. */
   source: string;
   message: string;
-  /**
-   * Broker address, topic, partition and similar values; never keys, values or passwords of records and connections.
-   */
+  /** Broker address, topic, partition and similar values. Never contains keys or values of records, or passwords. */
   detail: Readonly<Record<string, string | number | boolean>>;
 }
 
-// --- Facts ---------------------------------------------------------------------------------------------------------------------
+// --- Metadata
+// ---------------------------------------------------------------------------------------------------------------------
 
 export interface PartitionRange {
   /** Offset of the first record that still exists. */
   readonly low: bigint;
-  /** Offset behind the last record that readers of committed records can see. */
+  /** One past the offset of the last record that readers of committed records can see. */
   readonly high: bigint;
 }
 
-/** An administrative connection. It opens with the first request and reopens after a failure. `close` is idempotent. */
+/**
+ * An administrative connection. It is opened by the first request, and opened again after a failure. `close` is
+ * idempotent.
+ */
 export interface TopicAdmin {
   /** Names of all topics that this user may see, including Kafka's internal topics. */
   topics(): Promise<readonly string[]>;
-  /** Number of partitions. @throws SluiceError kafka_topic_missing | kafka_not_authorized | kafka_unreachable | kafka_authentication */
+  /**
+   * Number of partitions of a topic.
+   * @throws SluiceError kafka_topic_missing | kafka_not_authorized | kafka_unreachable | kafka_authentication
+   */
   partitions(topic: string): Promise<number>;
   /**
-   * The topic's settings by name, including defaults but not settings unknown to the broker; null: no permission to
-   * read them.
+   * The settings of a topic by name, including defaults, without settings that the broker does not know. null: this
+   * user may not read settings.
    */
   settings(topic: string, names: readonly string[]): Promise<ReadonlyMap<string, string> | null>;
   /** First and last offset of every partition. */
   ranges(topic: string): Promise<ReadonlyMap<number, PartitionRange>>;
   /**
-   * Committed offsets of the group: null without a commit, undefined for partitions that do not exist. A client with
-   * transactions waits some seconds until no open transaction can move an offset (KIP-447, `require_stable`), if the
-   * broker supports it. It requests only these partitions, because partitions of other members nearly always have an
-   * open transaction.
+   * Committed offsets of the group by partition. null: the partition has no committed offset. Partitions that do not
+   * exist are missing. A client with transactions waits some seconds until no open transaction can change an offset
+   * (KIP-447, `require_stable`), if the broker supports this. Only the given partitions are requested, because
+   * partitions of other members nearly always have an open transaction.
    */
   committed(group: string, topic: string, partitions: readonly number[]): Promise<ReadonlyMap<number, bigint | null>>;
   features(): Promise<BrokerFeatures>;
@@ -67,8 +72,8 @@ export interface TopicAdmin {
 
 export interface BrokerFeatures {
   /**
-   * Whether broker and client fence transactions by the member's generation, so that one transaction may cover several
-   * partitions.
+   * Whether broker and client fence transactions by the generation of the member. One transaction may then cover
+   * several partitions.
    */
   readonly memberTransactions: boolean;
 }
@@ -78,7 +83,7 @@ export interface BrokerFeatures {
 export interface OffsetBounds {
   /** Offset of the first record that still exists. */
   readonly low: bigint;
-  /** Offset behind the last record of any kind, including records of open transactions. */
+  /** One past the offset of the last record, including records of open transactions and control records. */
   readonly end: bigint;
 }
 
@@ -92,28 +97,30 @@ export interface ScanRange {
 
 export interface ScanOptions {
   readonly signal?: AbortSignal;
-  /** Maximum bytes of one fetch. A larger record is fetched nevertheless. */
+  /** Maximum bytes of one fetch. A single record that is larger is fetched nevertheless. */
   readonly fetchBytes?: number;
   /**
-   * Called repeatedly while a transaction that began before `end` is open, because later records cannot be read until
-   * it ends.
+   * Called repeatedly while a transaction is open that began before `end`, because later records cannot be read until
+   * this transaction ends.
    */
   readonly onWait?: (partition: number, ms: number) => void;
 }
 
-/** Reads offset ranges of partitions without committing. Needs only READ permission on the topic. */
+/**
+ * Reads offset ranges of partitions without a group and without committing. Needs only READ permission on the topic.
+ */
 export interface PartitionScanner {
   /**
-   * Bounds of all partitions, in order. @throws SluiceError kafka_topic_missing | kafka_not_authorized |
-   * kafka_unreachable
+   * The offset bounds of all partitions, in the order of their numbers.
+   * @throws SluiceError kafka_topic_missing | kafka_not_authorized | kafka_unreachable
    */
   bounds(topic: string): Promise<ReadonlyMap<number, OffsetBounds>>;
   /**
-   * Yields committed records in order, one fetch at a time. If retention deleted some, continues at the first remaining
-   * record.
+   * Yields committed records in order, one fetch at a time. If retention deleted some of the records, continues at the
+   * first remaining record.
    */
   scan(range: ScanRange, options?: ScanOptions): AsyncGenerator<IncomingRecord[]>;
-  /** Idempotent. */
+  /** Closes all connections. Idempotent. */
   close(): Promise<void>;
 }
 
@@ -124,31 +131,32 @@ export interface MemberOptions {
   readonly topic: string;
   readonly group: string;
   /**
-   * Static membership (KIP-345): a member that returns under the same name within the session timeout gets its
+   * Name for static membership (KIP-345). A member that returns with the same name within the session timeout gets its
    * partitions back without a rebalance. null: dynamic membership.
    */
   readonly instanceId: string | null;
-  /** The group removes a member that sends no heartbeat for this long, ms. */
+  /** Time without a heartbeat after which the group removes a member, ms. */
   readonly sessionTimeoutMs: number;
   readonly heartbeatIntervalMs: number;
-  /** Longest time the group waits for a member in a rebalance, ms. */
+  /** Maximum time that the group waits for a member in a rebalance, ms. */
   readonly rebalanceTimeoutMs: number;
   /** Maximum bytes of one fetch from one partition. */
   readonly fetchBytes: number;
-  /** Longest time a fetch waits for records, ms. */
+  /** Maximum time that a fetch waits for records, ms. */
   readonly fetchWaitMs: number;
   /**
-   * Minimum time between fetches that return few records, ms. Records then arrive in batches; after a quiet period they
-   * arrive at once.
+   * Minimum time between fetches that return few records, ms. Records then arrive in batches. After a period without
+   * records, the next record arrives immediately.
    */
   readonly fetchPaceMs: number;
-  /** Maximum age of metadata, ms. New partitions are noticed within this time. */
+  /** Maximum age of topic metadata, ms. New partitions are detected within this time. */
   readonly metadataMaxAgeMs: number;
 }
 
 /**
- * connecting → joining → joined ⇄ joining (during a rebalance). From each of these states: → gone (broker or membership
- * lost; the client reconnects with growing pauses) and → stopping → stopped. `failed`: no retry can help.
+ * Transitions: connecting → joining → joined ⇄ joining (during a rebalance). Each of these states can change to `gone`:
+ * the broker or the membership was lost, and the client reconnects with growing pauses. It can also change to stopping
+ * → stopped. `failed`: no retry can succeed.
  */
 export type MemberState = 'connecting' | 'joining' | 'joined' | 'gone' | 'failed' | 'stopping' | 'stopped';
 
@@ -163,49 +171,55 @@ export interface MemberIdentity {
 export interface MemberEvents {
   state?(state: MemberState, cause: SluiceError | null): void;
   /**
-   * A new generation began. `added` partitions are newly assigned and stay paused until `startAt`. `kept` partitions
-   * continue without interruption; the list is always empty if the library rebalances eagerly. All other partitions are
-   * lost.
+   * A new generation began. `added`: newly assigned partitions, which stay paused until `startAt`. `kept`: partitions
+   * that continue without interruption; always empty if the library rebalances eagerly. The member has lost all other
+   * partitions.
    */
   assigned(partitions: { readonly added: readonly number[]; readonly kept: readonly number[] }): void;
-  /** Another member may read these partitions from now on; null: all of them, because the membership is uncertain. */
+  /**
+   * Another member may read these partitions from now on; null: all partitions, because the membership is uncertain.
+   */
   revoked(partitions: readonly number[] | null): void;
   records(partition: number, records: IncomingRecord[], next: bigint, highWatermark: bigint): void;
-  /** Up to `next`, the partition has only control records and aborted records. */
+  /** The partition has only control records and aborted records before offset `next`. */
   skipped(partition: number, next: bigint): void;
-  /** The client started reading at another offset than requested and corrects this. */
+  /** The client started to read at another offset than requested, and corrects this. */
   reset(partition: number, offset: bigint): void;
-  /** The client restarts by itself. */
+  /** The client restarts without being asked to. */
   restarting(error: SluiceError): void;
-  /** An error that no restart can fix. Reported once. */
+  /** The client failed with an error that no restart can fix. Called at most once. */
   failed(error: SluiceError): void;
   log?(entry: KafkaLogEntry): void;
 }
 
 /**
- * One member of a group that reads one topic. Calls that do not apply to the current state (pausing a member that is
- * gone, seeking a lost partition) do nothing instead of throwing.
+ * One member of a group that reads one topic. A call that does not apply to the current state does nothing instead of
+ * throwing: for example, pausing a member that has left the group, or seeking in a lost partition.
  */
 export interface GroupMember {
   readonly state: MemberState;
-  /** null while the member is not joined, and always in a client without transactions. */
+  /** null: the member is not joined, or the client has no transactions. */
   readonly identity: MemberIdentity | null;
   /**
-   * Resolves when the member has joined for the first time. @throws SluiceError an error that no retry can fix, or the
-   * first failure to connect
+   * Resolves when the member has joined for the first time.
+   * @throws SluiceError an error that no retry can fix, or a failure of the first connection
    */
   start(): Promise<void>;
   /** Starts or continues reading at `offset`. */
   startAt(partition: number, offset: bigint): void;
   pause(partitions: readonly number[]): void;
   resume(partitions: readonly number[]): void;
-  /** Whether the coordinator listed this member at the last heartbeat. Never rejects. */
+  /** Whether the coordinator confirmed this member at the last heartbeat. Never rejects. */
   isMember(): Promise<boolean>;
-  /** Commits outside of transactions. @throws SluiceError kafka_rebalanced when this member's generation has ended */
+  /**
+   * Commits offsets outside of transactions.
+   * @throws SluiceError kafka_rebalanced if the generation of this member has ended
+   */
   commit(offsets: ReadonlyMap<number, bigint>): Promise<void>;
   /**
-   * Leaves the group, even a static member: its name may never return, for example after a pod is replaced, and its
-   * partitions would stay unread for the session timeout. Idempotent; ends within 2 s whatever the broker does.
+   * Leaves the group. A static member leaves too: its name may never return, for example after a pod is replaced, and
+   * its partitions would stay unread for the session timeout. Idempotent. Ends within 2 s even if the broker does not
+   * respond.
    */
   stop(): Promise<void>;
 }
@@ -237,19 +251,22 @@ export interface PlannedBatch {
   readonly records: readonly PlannedRecord[];
 }
 
-/** Rounds are written in order. Each holds at most one batch per partition. */
+/** Rounds are written in order. A round has at most one batch per partition. */
 export type Rounds = readonly (readonly PlannedBatch[])[];
 
 export interface OffsetsToCommit {
   readonly group: string;
   readonly topic: string;
-  /** Partition → offset to commit: one past the last record. */
+  /** Offset to commit by partition: one past the last record. */
   readonly next: ReadonlyMap<number, bigint>;
-  /** null: no fencing by generation, because the transactional ID alone identifies the partition's owner. */
+  /**
+   * null: offsets are not fenced by generation, because the transactional ID alone identifies the owner of the
+   * partition.
+   */
   readonly member: MemberIdentity | null;
 }
 
-/** Everything that transactions of one ID can touch: offsets of a group and topics. */
+/** The group offsets and topics that transactions of one transactional ID can change. */
 export interface TransactionPlaces {
   readonly group: string;
   /** Topic whose offsets are committed. */
@@ -260,10 +277,10 @@ export interface TransactionPlaces {
   readonly writes: readonly string[];
 }
 
-/** A writer is discarded after its first failure, because the library's state is then unreliable. */
+/** A writer. It must be discarded after its first failure, because the state of the library is then unreliable. */
 interface Writer {
   connect(): Promise<void>;
-  /** Never throws and does not wait for an unreachable broker. Idempotent. */
+  /** Closes the writer without waiting for an unreachable broker. Never throws. Idempotent. */
   discard(): Promise<void>;
 }
 
@@ -275,9 +292,9 @@ export interface BatchWriter extends Writer {
 
 export interface TransactionalWriter extends Writer {
   /**
-   * Fences every older writer of this transactional ID. Before it responds, the broker finishes or aborts their open
-   * transactions, so offsets read afterwards are final. A restarted broker may have ended the last transaction without
-   * notifying its partitions. If the client can detect this, it notifies the partitions in `places`.
+   * Fences every older writer of this transactional ID. Before the broker responds, it completes or aborts their open
+   * transactions, so offsets that are read afterwards are final. A restarted broker may have ended the last transaction
+   * without notifying its partitions. If the client can detect this, it notifies the partitions in `places`.
    */
   fence(places?: TransactionPlaces): Promise<void>;
   /** Writes records and offsets atomically. @throws SluiceError kafka_*; the transaction is aborted if possible */

@@ -1,11 +1,12 @@
-// Encodes record batches of the v2 format into one buffer each; kafkajs allocates one per record and one per header.
+// Encodes record batches of the v2 format, each into one buffer.
+// The encoder of kafkajs allocates one buffer per record and per header.
 // Format: https://kafka.apache.org/documentation/#recordbatch
 import { BATCH_OVERHEAD } from './records.ts';
 
 /** A record as kafkajs passes it to the encoder. Header values are bytes, text, or lists of these. */
 export interface BatchRecord {
   offsetDelta?: number;
-  /** ms after the batch's first timestamp. */
+  /** Time after the first timestamp of the batch, ms. */
   timestampDelta?: number;
   key?: Buffer | string | null;
   value?: Buffer | string | null;
@@ -24,7 +25,7 @@ export interface BatchHead {
   compression: number;
 }
 
-// Byte offsets of the fields of a batch.
+// Byte offsets of fields in a batch.
 export const LENGTH_AT = 8;
 export const MAGIC_AT = 16;
 export const CRC_AT = 17;
@@ -40,7 +41,7 @@ export const MAGIC = 2;
 const CODEC_MASK = 7;
 const TRANSACTIONAL = 16;
 
-/** Encodes a whole batch. `compress` is called if the head names a codec. */
+/** Encodes a batch. `compress` is called if `head` names a codec. */
 export async function encodeRecordBatch(
   records: readonly BatchRecord[],
   head: BatchHead,
@@ -70,7 +71,7 @@ export async function encodeRecordBatch(
   return batch;
 }
 
-/** Encodes the records consecutively, after `room` bytes that stay uninitialized. */
+/** Encodes the records one after the other, after `room` uninitialized bytes. */
 function encodeRecords(records: readonly BatchRecord[], room: number): Buffer {
   const bodies = new Int32Array(records.length);
   let size = room;
@@ -126,7 +127,7 @@ function countOf(headers: BatchRecord['headers']): number {
 
 const MAX_NAMES = 1000;
 const names = new Map<string, Buffer>();
-/** Header names repeat, so their bytes are cached. */
+/** The bytes of a header name, cached because header names repeat. */
 function nameBytes(name: string): Buffer {
   let bytes = names.get(name);
   if (!bytes) {
@@ -157,7 +158,7 @@ function writeBytes(to: Buffer, at: number, value: Buffer | string | null | unde
   return start + n;
 }
 
-/** Zigzag encoding: maps small numbers of either sign to small non-negative numbers. For whole numbers up to 2^52. */
+/** Zigzag encoding: maps small numbers of either sign to small non-negative numbers. For integers up to 2^52. */
 const zigzag = (n: number): number => (n >= 0 ? n * 2 : -n * 2 - 1);
 
 function sizeOfVarint(n: number): number {

@@ -1,7 +1,7 @@
 // Records read from and written to a topic, and upper bounds of their encoded size.
 import type { ErrorDetail } from '../../../core/errors.ts';
 
-/** Header values are bytes. A name that occurs more than once has a list. Null header values become empty ones. */
+/** Headers by name. The value of a name that occurs more than once is a list. Null values become empty values. */
 export type RecordHeaders = Readonly<Record<string, Buffer | readonly Buffer[]>>;
 
 export interface IncomingRecord {
@@ -25,16 +25,19 @@ export interface OutgoingRecord {
   readonly timestamp?: number;
   /** Default: the partition of `origin` if both topics have the same number of partitions, else chosen by key. */
   readonly partition?: number;
-  /** The record that this record answers. Its bytes become the dead letter if the answer is too large. */
+  /**
+   * The record that this record answers. If the answer is too large, a dead letter with the bytes of `origin` is
+   * written.
+   */
   readonly origin?: IncomingRecord;
   /**
-   * The dead letter to write instead if this record exceeds its topic's size limit, because this record must not be
-   * truncated.
+   * The dead letter to write instead if this record exceeds the size limit of its topic. Present if this record must
+   * not be truncated.
    */
   readonly instead?: OutgoingRecord;
 }
 
-/** Records of one partition, in order: the unit that `process` handles and the smallest content of a transaction. */
+/** Records of one partition, in order: the unit that `process` handles, and that a transaction never splits. */
 export interface MicroBatch {
   readonly topic: string;
   readonly partition: number;
@@ -48,13 +51,13 @@ export interface BatchResult {
   outputs: readonly OutgoingRecord[];
   rejected: readonly OutgoingRecord[];
   /**
-   * Called once, after outputs, dead letters and the offset are committed. `oversized`: number of outputs too large for
-   * their topic.
+   * Called once, after outputs, dead letters and offset were committed. `oversized`: number of outputs that were too
+   * large for their topic.
    */
   committed?: (oversized: number) => void;
 }
 
-/** Why a record became a dead letter: an error code and its message, never a value of the record. */
+/** Why a record became a dead letter: an error code and its message. Never contains a value of the record. */
 export type LetterReason = Pick<ErrorDetail, 'code' | 'message' | 'column'>;
 
 /** Size of the header of a v2 record batch, bytes. */
@@ -64,7 +67,7 @@ const RECORD_OVERHEAD = 36;
 /** Maximum bytes that the encoding adds to the name and value of one header. */
 const HEADER_OVERHEAD = 10;
 
-/** Upper bound of the encoded size, bytes. */
+/** Upper bound of the encoded size of a record, bytes. */
 export function weightOf(record: Pick<OutgoingRecord, 'key' | 'value' | 'headers'>): number {
   let bytes = RECORD_OVERHEAD + (record.key?.length ?? 0) + (record.value?.length ?? 0);
   for (const name in record.headers) {
@@ -76,7 +79,9 @@ export function weightOf(record: Pick<OutgoingRecord, 'key' | 'value' | 'headers
   return bytes;
 }
 
-/** An answer to `origin` with the same key and headers, including the trace context, and the new `value`. */
+/**
+ * Creates an answer to `origin` with the same key, the same headers (including the trace context), and the given value.
+ */
 export function answerTo(
   origin: IncomingRecord,
   value: Buffer | null,

@@ -1,6 +1,6 @@
-// Reads a dead letter topic twice: first markers, which list settled dead letters, then the dead letters.
-// Two passes are needed because a marker follows the dead letters that it lists. Memory holds only offset ranges and
-// one fetch.
+// Reads a dead letter topic in two passes: first the markers, which list settled dead letters, then the dead letters.
+// Two passes are needed because a marker comes after the dead letters that it lists. Memory holds only offset ranges
+// and the records of one fetch.
 import { sleep } from '../../../core/clock.ts';
 import { SluiceError } from '../../../core/errors.ts';
 import { kafkaClient } from '../choose-client.ts';
@@ -27,8 +27,8 @@ interface DeadLetterTopicOptions {
   topic: string;
   signal?: AbortSignal | undefined;
   /**
-   * Called while a transaction that began before the end is open, because its records and later ones cannot be read
-   * yet.
+   * Called while a transaction is open that began before the end of the topic, because its records and later records
+   * cannot be read yet.
    */
   onWait?: ((partition: number, ms: number) => void) | undefined;
 }
@@ -39,13 +39,13 @@ export interface FoundDeadLetter {
   readonly record: IncomingRecord;
   readonly state: DeadLetterState;
   /**
-   * First offset behind the previous dead letter. Settling this dead letter also settles the markers and transaction
-   * ends in between, so that ranges stay contiguous.
+   * The first offset after the previous dead letter. Settling this dead letter also settles all offsets from here,
+   * which contain markers and transaction ends. This keeps ranges contiguous.
    */
   readonly first: number;
 }
 
-/** The settled offsets of one partition, as found by one survey. */
+/** The settled offsets of one partition according to one survey. */
 export class PartitionState implements OffsetBounds {
   readonly low: bigint;
   readonly end: bigint;
@@ -54,7 +54,7 @@ export class PartitionState implements OffsetBounds {
     dropped: new OffsetRanges(),
     adopted: new OffsetRanges(),
   };
-  /** Offsets that the replay of an earlier release passed and that no marker contains yet. */
+  /** Offsets that a replay by an earlier release passed and that no marker lists yet. */
   toAdopt: OffsetRanges | null = null;
 
   constructor({ low, end }: OffsetBounds) {
@@ -68,7 +68,7 @@ export class PartitionState implements OffsetBounds {
 
   /** Marks all offsets before `offset` as adopted. */
   adoptUpTo(offset: bigint): void {
-    // An offset behind the end belongs to a deleted topic of the same name.
+    // An offset beyond the end was committed for a deleted topic with the same name.
     if (offset <= this.low || offset > this.end) return;
     const [first, last] = [Number(this.low), Number(offset) - 1];
     if (this.settled.adopted.covers(first, last)) return;
@@ -78,7 +78,7 @@ export class PartitionState implements OffsetBounds {
   }
 }
 
-/** The group in which earlier releases, which had no markers, committed their replay progress. */
+/** The group in which earlier releases committed their replay progress. These releases had no markers. */
 export const earlierGroup = (topic: string): string => `sluice-replay-${topic}`;
 
 export class DeadLetterTopic implements AsyncDisposable {
@@ -93,7 +93,7 @@ export class DeadLetterTopic implements AsyncDisposable {
   }
 
   /**
-   * Reads all markers that exist now.
+   * Reads all markers that exist at the time of the call.
    * @throws SluiceError kafka_topic_missing | kafka_not_authorized | kafka_unreachable | kafka_config (compacted topic,
    * or a marker of a newer release)
    */
@@ -119,7 +119,7 @@ export class DeadLetterTopic implements AsyncDisposable {
     return states;
   }
 
-  /** Yields every dead letter of the survey, settled or not, by partition and offset. */
+  /** Yields every dead letter of the survey, settled or open, in the order of partitions and offsets. */
   async *letters(survey: ReadonlyMap<number, PartitionState>, only?: number): AsyncGenerator<FoundDeadLetter> {
     for (const [partition, state] of survey) {
       if (only !== undefined && partition !== only) continue;
@@ -154,7 +154,7 @@ export class DeadLetterTopic implements AsyncDisposable {
         return await this.directory.committed(earlierGroup(topic), topic, partition);
       } catch (error) {
         const failure = kafkaError(error, 'reading the progress of an earlier replay failed');
-        // The coordinator may need a moment to load a group that was never used.
+        // The coordinator may need some time to load a group that was never used before.
         if (isHopeless(failure) || attempt >= ATTEMPTS) throw failure;
         await sleep(backoffMs(attempt), { signal: this.#options.signal });
       }

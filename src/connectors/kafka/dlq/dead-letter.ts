@@ -1,5 +1,5 @@
-// Dead letters: records that could not be answered, with their original bytes and the reason in headers.
-// Writes, reads, selects and counts them, and restores the original for a replay or a retry.
+// Dead letters: records that could not be scored, with their original bytes, and with the reason in headers.
+// Creates, reads, selects and counts dead letters, and restores the original record for a replay or a retry.
 import type { ErrorCode } from '../../../core/errors.ts';
 import type { IncomingRecord, LetterReason, OutgoingRecord, RecordHeaders } from '../client/records.ts';
 import type { OffsetRanges } from './offset-ranges.ts';
@@ -19,15 +19,18 @@ const DEAD_LETTER_HEADERS = {
   pipeline: 'sluice-error-pipeline',
 } as const;
 
-/** How often the record has become a dead letter; in a replayed record, the number of this attempt. */
+/**
+ * Header of a dead letter: how many times the record has become a dead letter. Header of a replayed record: the number
+ * of this attempt.
+ */
 const ATTEMPT_HEADER = 'sluice-attempt';
 
 const OURS: ReadonlySet<string> = new Set([...Object.values(DEAD_LETTER_HEADERS), ATTEMPT_HEADER]);
 
 /**
- * A dead letter with the original key, value and headers of `record`, plus headers that describe the error. Its
- * timestamp is now: retention goes by timestamp and could otherwise delete the dead letter of an old record before
- * anyone reads it.
+ * Creates a dead letter with the original key, value and headers of `record`, plus headers that describe the error. Its
+ * timestamp is the current time: retention depends on timestamps, and could otherwise delete the dead letter of an old
+ * record before an operator reads it.
  */
 export function deadLetter(
   record: IncomingRecord,
@@ -54,31 +57,35 @@ export function deadLetter(
   };
 }
 
-/** The error in the headers of a record that `deadLetter` made. */
+/** The error in the headers of a dead letter. */
 export function letterReasonOf({ headers = {} }: OutgoingRecord): { code: ErrorCode; column: string | null } {
   const { code, column } = DEAD_LETTER_HEADERS;
   return { code: headerText(headers, code) as ErrorCode, column: headerText(headers, column) ?? null };
 }
 
-/** Headers without those that `deadLetter` added. */
+/** The headers of the original record, without the headers that `deadLetter` added. */
 function originalHeaders(headers: RecordHeaders): RecordHeaders {
   return Object.fromEntries(Object.entries(headers).filter(([name]) => !OURS.has(name)));
 }
 
-/** 1 for records that were never replayed. */
+/** The number of the attempt; 1 for a record that was never replayed. */
 function attemptOf(headers: RecordHeaders): number {
   const text = headerText(headers, ATTEMPT_HEADER) ?? '';
   return /^[1-9]\d{0,8}$/.test(text) ? Number(text) : 1;
 }
 
-/** The text of a header, or of its last value if there are several; undefined if the header is missing. */
+/**
+ * The text of a header. If the header has several values, the text of the last value. undefined: the header is missing.
+ */
 export function headerText(headers: RecordHeaders, name: string): string | undefined {
   const value = headers[name];
   if (value === undefined) return undefined;
   return Buffer.isBuffer(value) ? value.toString() : (value as readonly Buffer[]).at(-1)?.toString();
 }
 
-/** The same dead letter with its value truncated to `bytes`, and a header with the original length. */
+/**
+ * The same dead letter with its value truncated to `bytes` bytes, and with a header that contains the original length.
+ */
 export function truncateDeadLetter(record: OutgoingRecord, bytes: number): OutgoingRecord {
   const value = record.value ?? Buffer.alloc(0);
   return {
@@ -88,7 +95,10 @@ export function truncateDeadLetter(record: OutgoingRecord, bytes: number): Outgo
   };
 }
 
-/** `adopted`: the replay of a release without markers passed this dead letter and either replayed or skipped it. */
+/**
+ * How a dead letter was settled. `adopted`: it was passed by a replay of an earlier release without markers, which
+ * either replayed or skipped it.
+ */
 export type SettledAs = 'replayed' | 'dropped' | 'adopted';
 export const SETTLED_AS: readonly SettledAs[] = ['replayed', 'dropped', 'adopted'];
 
@@ -99,8 +109,8 @@ export interface DeadLetterSummary {
   readonly partition: number;
   readonly offset: bigint;
   /**
-   * When the record became a dead letter, ms since 1970. Releases without `sluice-error-timestamp` stored the time of
-   * the record here.
+   * When the record became a dead letter, ms since 1970. In dead letters of releases without the header
+   * `sluice-error-timestamp`, this is the time of the record.
    */
   readonly time: number;
   /** Timestamp of the original record, ms since 1970. */
@@ -109,14 +119,14 @@ export interface DeadLetterSummary {
   readonly column: string | null;
   readonly message: string | null;
   readonly pipeline: string | null;
-  /** Where the original record was read. */
+  /** Topic, partition and offset of the original record. */
   readonly from: { readonly topic: string; readonly partition: number | null; readonly offset: string | null } | null;
-  /** How often the record has become a dead letter, this time included. */
+  /** How many times the record has become a dead letter, including this time. */
   readonly attempt: number;
-  /** null: no key. */
+  /** null: the record has no key. */
   readonly keyBytes: number | null;
   readonly valueBytes: number | null;
-  /** Original length of a truncated value. */
+  /** Original length of a truncated value, bytes; null: the value is complete. */
   readonly truncatedFrom: number | null;
   /** Number of headers of the original record. */
   readonly otherHeaders: number;
@@ -146,15 +156,15 @@ export function deadLetterOf({ partition, offset, timestamp, key, value, headers
   };
 }
 
-/** Why a dead letter cannot be replayed to `topic` (undefined: its original topic); null: it can. */
+/** Why a dead letter cannot be replayed to `topic` (undefined: its original topic); null: it can be replayed. */
 export function whyUnusable(letter: DeadLetterSummary, topic: string | undefined): 'truncated' | 'no_origin' | null {
   if (letter.truncatedFrom !== null) return 'truncated';
   return letter.from === null && topic === undefined ? 'no_origin' : null;
 }
 
 /**
- * The original record with the number of its next attempt. It returns to its original partition, if known, to preserve
- * the order.
+ * The original record with the number of its next attempt. To preserve the order, the record returns to its original
+ * partition, if this is known.
  */
 export function restored(
   { key, value, headers: all }: IncomingRecord,
@@ -185,7 +195,7 @@ export interface DeadLetterSelection {
   /** Partition of the dead letter topic. */
   readonly partition?: number;
   readonly offsets?: OffsetRanges;
-  /** Selects records that have become dead letters at most this often. */
+  /** Selects records that have become dead letters at most this many times. */
   readonly maxAttempt?: number;
 }
 
@@ -209,7 +219,10 @@ export function selects(selection: DeadLetterSelection, letter: DeadLetterSummar
 const TALLIED_BY = ['code', 'column', 'pipeline', 'topic', 'attempt'] as const;
 type TalliedBy = (typeof TALLIED_BY)[number];
 
-/** Limit of distinct names, because other writers can use any number. Further names are counted together. */
+/**
+ * Maximum number of distinct names, because other writers can use any number of names. All further names are counted
+ * together.
+ */
 const MAX_NAMES = 1000;
 export const OTHERS = '(others)';
 
@@ -220,7 +233,7 @@ export interface DeadLetterTally {
   replayed: number;
   dropped: number;
   adopted: number;
-  /** Open dead letters by name, most frequent first; `(none)` counts those without a name. */
+  /** Number of open dead letters by name, most frequent first. `(none)` counts dead letters without a name. */
   by: [name: string, letters: number][];
 }
 
@@ -262,7 +275,7 @@ export interface RetryPolicy {
   readonly attempts: number;
 }
 
-/** Builds the retry record if the code is retried and attempts remain, otherwise the dead letter. */
+/** Creates a record for the retry topic if the error code is retried and attempts remain, otherwise a dead letter. */
 export function rejectedRecord(
   record: IncomingRecord,
   reason: LetterReason,
@@ -274,7 +287,10 @@ export function rejectedRecord(
   return { ...letter, topic: retry.topic, instead: letter };
 }
 
-/** Restores the original of a record in the retry topic, with its original location and the number of this attempt. */
+/**
+ * Restores the original of a record in the retry topic, with its original topic, partition and offset, and with the
+ * number of this attempt.
+ */
 export function originalOf(record: IncomingRecord): IncomingRecord {
   const { from, recordTime, attempt } = deadLetterOf(record);
   if (from === null) return record;

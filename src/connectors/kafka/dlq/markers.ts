@@ -1,18 +1,19 @@
-// Markers in the dead letter topic, which record the dead letters that are settled.
-// Replayed records and their markers are written in one transaction. A marker goes to the partition of the dead letters
-// that it lists. No further topic or permission is needed, and retention removes the dead letters before their markers.
+// Markers: records in the dead letter topic that list the offsets of settled dead letters.
+// Replayed records and the markers of their dead letters are written in one transaction. A marker is written to the
+// partition of the dead letters that it lists. So no further topic or permission is needed, and retention removes dead
+// letters before their markers.
 import { SluiceError } from '../../../core/errors.ts';
 import type { IncomingRecord, OutgoingRecord } from '../client/records.ts';
 import { headerText, SETTLED_AS, type SettledAs } from './dead-letter.ts';
 import { OffsetRanges } from './offset-ranges.ts';
 
 /**
- * Header with the action of a marker. A record without this header is a dead letter. Other readers skip records with
- * it.
+ * The header that contains the action of a marker. A record without this header is a dead letter. Readers of dead
+ * letters skip records with this header.
  */
 const MARKER_HEADER = 'sluice-desk';
 const VERSION = 1;
-/** Space for all fields except the ranges, bytes. */
+/** Bytes reserved for all fields of a marker except the ranges. */
 const MARKER_MARGIN = 512;
 
 interface MarkerText {
@@ -24,8 +25,8 @@ interface MarkerText {
 }
 
 /**
- * Builds markers for these offsets of a partition, each at most `maxBytes`. Each has a unique key, because compacted
- * topics demand one.
+ * Creates markers for offsets of a partition. Each marker has at most `maxBytes` bytes, and a unique key, because
+ * compacted topics require keys.
  */
 export function markersOf(
   action: SettledAs,
@@ -54,9 +55,8 @@ export function markersOf(
 }
 
 /**
- * Parses a marker; null: the record is a dead letter, even if its original had such a header or was a marker of another
- * topic.
- * @throws SluiceError kafka_config if it cannot be parsed, because ignoring it could replay dead letters twice
+ * Parses a marker. null: the record is a dead letter, which may have the marker header because its original had it.
+ * @throws SluiceError kafka_config if the marker cannot be parsed, because ignoring it could replay dead letters twice
  */
 export function markerIn(record: IncomingRecord): { action: SettledAs; offsets: OffsetRanges } | null {
   const action = headerText(record.headers, MARKER_HEADER);

@@ -1,15 +1,15 @@
 // A set of offsets stored as ranges: memory grows with the number of gaps, not with millions of settled dead letters.
 
-/** Additions are merged once they number more than this and more than a quarter of the merged numbers. */
+/** Added ranges are merged once they have more numbers than this, and more than a quarter of the merged numbers. */
 const MERGE_AFTER = 4096;
 
-/** A set of offsets, which are whole numbers below 2^53. Ranges include both ends. */
+/** A set of offsets, which are integers below 2^53. Ranges include their first and last offset. */
 export class OffsetRanges {
   /** Alternating first and last offsets of sorted, disjoint, non-adjacent ranges. */
   #merged: number[] = [];
   #added: number[] = [];
 
-  /** @throws Error when the text is not a list of ranges */
+  /** Parses a list of ranges such as 1-9,12. @throws Error if the text is not such a list */
   static parse(text: string): OffsetRanges {
     const ranges = new OffsetRanges();
     for (const part of text.split(',')) {

@@ -1,11 +1,13 @@
-// Replays or drops dead letters: each one once, even if selections overlap and processes are killed or run concurrently.
+// Replays or drops dead letters, each exactly once, even if selections overlap, processes are killed, or processes run concurrently.
 //
-// 1. Fence: the broker finishes or aborts the transaction of every other settlement of the topic and rejects it from
-//    now on. It fences by the transactional ID, which is derived from the dead letter topic.
-// 2. Survey: read all markers up to the end, waiting for open transactions of pipelines, because one may precede a
-//    marker. Because of step 1, a dead letter that is open now stays open until this settlement settles it.
-// 3. Write in one transaction: the replayed records, and markers of their dead letters. If the process is killed before
-//    the transaction commits, neither exists; afterwards both exist.
+// 1. Fence: the broker completes or aborts the transaction of every other settlement of the topic, and rejects these
+//    settlements from now on. They share a transactional ID, which is derived from the name of the dead letter topic.
+// 2. Survey: read all markers up to the end of the topic. This waits for open transactions of pipelines, because they
+//    can precede a marker. Because of step 1, a dead letter that is open now stays open until this settlement settles
+//    it.
+// 3. Write the replayed records and the markers of their dead letters in one transaction. If the process is killed
+//    before the transaction commits, neither exists. After the commit, both exist.
+//
 // A failure ends the settlement, because only a new survey shows the outcome of the last transaction.
 import { type ErrorCode, SluiceError } from '../../../core/errors.ts';
 import { openTransactionalWriter, requireTransactions } from '../choose-client.ts';
@@ -26,33 +28,36 @@ export interface SettleOptions {
   deadLetterTopic: string;
   action: 'replayed' | 'dropped';
   selection?: DeadLetterSelection;
-  /** Topic to replay to; default: the topic from which each record came. */
+  /** Topic to replay to; default: the original topic of each record. */
   topic?: string | undefined;
   /**
-   * Timestamp of replayed records. Default: now, because retention goes by timestamp and could delete an old record
+   * Timestamp of replayed records. Default: now, because retention depends on timestamps and could delete an old record
    * before it is read.
    */
   timestamp?: 'now' | 'original' | undefined;
   /** Maximum number of dead letters to settle. */
   limit?: number | undefined;
-  /** Also settles dead letters that the replay of an earlier release passed. */
+  /** Also settle dead letters that a replay by an earlier release passed. */
   reopen?: boolean | undefined;
-  /** Neither fences nor writes. */
+  /** Only count: neither fence nor write. */
   dryRun?: boolean | undefined;
   /** Compression of replayed records; default: none. */
   compression?: BatchCompression | undefined;
-  /** Maximum dead letters of one transaction. Default 2,000. */
+  /** Maximum number of dead letters in one transaction. Default: 2,000. */
   transactionLetters?: number | undefined;
   signal?: AbortSignal | undefined;
   onWait?: ((partition: number, ms: number) => void) | undefined;
 }
 
 export interface SettleReport {
-  /** Number of dead letters replayed or dropped; in a dry run, the number that would be. */
+  /** Number of dead letters replayed or dropped; in a dry run, the number that would be settled. */
   settled: number;
-  /** Open dead letters that were not selected. null: the limit was reached before all were read. */
+  /**
+   * Number of open dead letters that were not selected. null: unknown, because the limit was reached before all were
+   * read.
+   */
   left: number | null;
-  /** Selected dead letters that are truncated or have no known origin. */
+  /** Number of selected dead letters that are truncated or have no known origin. */
   unusable: number;
   /** Selected dead letters whose target topic rejected them. */
   failed: { topic: string; code: ErrorCode; letters: number }[];
@@ -60,10 +65,10 @@ export interface SettleReport {
 
 const TRANSACTION_TIMEOUT_MS = 15_000;
 const MAX_LETTERS = 2_000;
-/** Maximum bytes of the records in one transaction, and of all records collected in memory. */
+/** Maximum bytes of the records in one transaction, and of all records that are gathered in memory. */
 const MAX_BYTES = 4 * 1024 * 1024;
 const FENCED: readonly string[] = ['PRODUCER_FENCED', 'INVALID_PRODUCER_EPOCH'];
-/** Errors of one topic: replays to other topics continue. */
+/** Errors that concern a single topic, so that replays to other topics continue. */
 const TOPIC_FAULTS: readonly ErrorCode[] = ['kafka_topic_missing', 'kafka_not_authorized', 'kafka_record_too_large'];
 
 /**
@@ -92,7 +97,7 @@ export async function settleDeadLetters(options: SettleOptions): Promise<SettleR
   }
 }
 
-/** A topic rejected records. The settlement restarts without this topic. */
+/** The error if a topic rejects records. The settlement then restarts without this topic. */
 class TopicRefused extends SluiceError {
   readonly topic: string;
   constructor(topic: string, { code, message }: SluiceError) {
@@ -101,7 +106,10 @@ class TopicRefused extends SluiceError {
   }
 }
 
-/** Dead letters to settle in one transaction. All go to the same topic, so that a rejection identifies the topic. */
+/**
+ * Dead letters to settle in one transaction. All of them are replayed to the same topic, so that a rejection identifies
+ * the topic.
+ */
 interface Gathered {
   topic: string | null;
   planner: SendPlanner;
@@ -159,7 +167,7 @@ class Settlement implements AsyncDisposable {
 
   async #fence(): Promise<void> {
     const { connection, deadLetterTopic, compression = 'none' } = this.#options;
-    // Earlier releases used this name as the group of their replays, so an existing permission for its prefix covers
+    // Earlier releases used this name as the group of their replays, so existing permissions for its prefix also cover
     // the transactional ID.
     const transactionalId = earlierGroup(deadLetterTopic);
     const settings = { connection, compression, transactionalId, transactionTimeoutMs: TRANSACTION_TIMEOUT_MS };
@@ -173,7 +181,8 @@ class Settlement implements AsyncDisposable {
   }
 
   /**
-   * Writes markers for dead letters that an earlier release passed, because the committed offsets of a group expire.
+   * Writes markers for dead letters that a replay by an earlier release passed. The committed offsets, which record
+   * this so far, expire.
    */
   async #adopt(survey: ReadonlyMap<number, PartitionState>): Promise<void> {
     const gathered = this.#begin(null);
@@ -212,7 +221,7 @@ class Settlement implements AsyncDisposable {
     else await this.#keepSmall();
   }
 
-  /** Keeps the gathered records of all topics within the limit of one transaction. */
+  /** Writes the largest group if the gathered records of all topics exceed the limit of one transaction. */
   async #keepSmall(): Promise<void> {
     const all = [...this.#gathered.values()];
     if (all.reduce((sum, g) => sum + g.bytes, 0) <= MAX_BYTES) return;
@@ -226,7 +235,7 @@ class Settlement implements AsyncDisposable {
     return { topic, planner, settled: new Map(), letters: 0, bytes: 0 };
   }
 
-  /** Performs step 3 for dead letters with the same target topic. */
+  /** Performs step 3 for dead letters that have the same target topic. */
   async #write(gathered: Gathered, as: SettledAs = this.#options.action): Promise<void> {
     const { topic, planner, settled, letters } = gathered;
     const { deadLetterTopic, dryRun, signal } = this.#options;
@@ -277,7 +286,7 @@ class Settlement implements AsyncDisposable {
   }
 }
 
-/** Adds the record to the plan and returns true; returns false if it is too large for its topic. */
+/** Adds the record to the plan. Returns false if the record is too large for its topic. */
 async function fits(planner: SendPlanner, record: OutgoingRecord): Promise<boolean> {
   try {
     await planner.add([record], 'output');

@@ -1,20 +1,23 @@
-// Assigns partitions round robin to members sorted by instance name, so that a returning member gets its former partitions.
-// A topic's partitions go to the members that read it, whether or not the group leader reads it too.
+// Assigns partitions round robin to members sorted by instance name, so that a member that returns gets its former partitions.
+// The partitions of a topic are assigned to the members that read the topic, even if the group leader does not read it.
 import type { Assigner, Cluster, PartitionAssigner } from 'kafkajs';
 import { sleep } from '../../../core/clock.ts';
 import { reasonOf } from '../client/failures.ts';
 import kafkajs, { type Membership, type MetadataPool } from './repairs.ts';
 
-/** The name of kafkajs's own assigner, because members of an earlier release may be in the same group. */
+/** The name of the built-in assigner of kafkajs, because members of an earlier release may be in the same group. */
 const NAME = 'RoundRobinAssigner';
 const VERSION = 0;
 /**
- * Maximum lookups of a topic that only other members read. Lookups are repeated because a broker may not list a new
- * topic yet, and the topic would stay unassigned.
+ * Maximum number of lookups of a topic that only other members read. Lookups are repeated because a broker may not list
+ * a new topic yet. Without a result, the topic would stay unassigned.
  */
 const LOOKS = 10;
 const LOOK_PAUSE_MS = 200;
-/** Errors for a topic that is gone or that this member may not read. The members that read it report the problem. */
+/**
+ * Errors for a topic that was deleted or that this member may not read. They are ignored here: the members that read
+ * the topic report the problem.
+ */
 const NOT_THERE = /^(UNKNOWN_TOPIC_OR_PARTITION|INVALID_TOPIC_EXCEPTION|TOPIC_AUTHORIZATION_FAILED)$/;
 
 interface NamedMember {
@@ -28,8 +31,8 @@ interface ReadingMember extends NamedMember {
 }
 
 /**
- * Creates the assigner of one consumer. `membership` is attached to it because kafkajs passes only assigners through
- * unchanged.
+ * Creates the assigner of one consumer. `membership` is attached to the assigner, because kafkajs passes no other
+ * object to the consumer unchanged.
  */
 export const assignerOf =
   (membership: Membership): PartitionAssigner =>
@@ -63,8 +66,8 @@ export const assignerOf =
   });
 
 /**
- * The partitions of each member, assigned round robin among the readers of each topic. Members without partitions are
- * omitted.
+ * The partitions of each member by topic. The partitions of a topic are assigned round robin to its readers. Members
+ * without partitions are omitted.
  */
 export function shareOut(
   members: readonly ReadingMember[],
@@ -84,20 +87,22 @@ export function shareOut(
   return shares;
 }
 
-/** Member IDs: first members with an instance name, sorted by name; then the others, sorted by assigned ID. */
+/**
+ * Member IDs: first members with an instance name, sorted by this name; then members without one, sorted by member ID.
+ */
 export function inOrder(members: readonly NamedMember[]): string[] {
   const rank = ({ memberId, groupInstanceId }: NamedMember) =>
     groupInstanceId ? `0${groupInstanceId}` : `1${memberId}`;
   return [...members].sort((a, b) => (rank(a) < rank(b) ? -1 : 1)).map((m) => m.memberId);
 }
 
-/** A member without metadata reads the same topics as the leader. */
+/** The topics of a member. A member without metadata reads the same topics as the leader. */
 const topicsOfMember = (metadata: Buffer, own: readonly string[]): readonly string[] =>
   kafkajs.AssignerProtocol.MemberMetadata.decode(metadata)?.topics ?? own;
 
 /**
- * Looks up a topic that this member does not read. kafkajs's own metadata request would replace its complete topic list
- * with the response.
+ * Looks up a topic that this member does not read. The metadata request of kafkajs would replace the topic list of the
+ * client with the response.
  */
 async function lookFor(cluster: Cluster, topic: string): Promise<readonly { partitionId: number }[]> {
   const { brokerPool } = cluster as unknown as { brokerPool: MetadataPool };

@@ -1,4 +1,4 @@
-// Creates kafkajs clients from connection settings: destroyable sockets, token logins, codecs, and error codes.
+// Creates kafkajs clients from connection settings: adds destroyable sockets, token logins, codecs, and error codes.
 import { connect as connectPlain, isIP, type Socket } from 'node:net';
 import { type ConnectionOptions, connect as connectTls } from 'node:tls';
 import type {
@@ -28,24 +28,24 @@ import kafkajs, { closedClients, OFFSET_LOST } from './repairs.ts';
 
 const { CompressionTypes, CompressionCodecs } = kafkajs;
 
-/** Retries within kafkajs, in addition to ours. They span the restart of a broker. */
+/** Retries within kafkajs, in addition to the retries of Sluice. They take longer than the restart of a broker. */
 const RETRY = { initialRetryTime: 50, maxRetryTime: 1000, retries: 8 };
 const KEEP_ALIVE_DELAY_MS = 60_000;
 const LEVELS = ['error', 'error', 'warn', 'warn', 'info', 'debug'] as const;
-/** Allowed fields of a log entry; everything else is dropped. */
+/** The fields of a log entry that are kept. All other fields are dropped. */
 const SAFE_FIELDS = ['broker', 'clientId', 'groupId', 'topic', 'partition', 'error', 'retryCount', 'retryTime', 'type'];
 
 export interface KafkajsHandle {
   readonly kafka: Kafka;
   /**
-   * Destroys all sockets and prevents new connections: a socket that kafkajs forgets to close would keep the process
+   * Destroys all sockets and prevents new connections. A socket that kafkajs forgets to close would keep the process
    * alive. Idempotent.
    */
   destroy(): void;
 }
 
 /**
- * Opens a separate client for each use, because kafkajs shares committed offsets between consumers and producers of one
+ * Opens a client. Each consumer and producer needs its own client, because kafkajs shares committed offsets within a
  * client.
  * @throws SluiceError kafka_config when a file or variable cannot be read
  */
@@ -77,7 +77,7 @@ export function openKafkajs(connection: KafkaConnection, onLog?: (entry: KafkaLo
     kafka: new kafkajs.Kafka(config),
     destroy() {
       closedClients.add(socketFactory);
-      // kafkajs cancels pending requests only if the socket is destroyed with an error.
+      // kafkajs cancels pending requests only if a socket is destroyed with an error.
       for (const socket of sockets) socket.destroy(new Error('the client is closed'));
     },
   };
@@ -113,8 +113,8 @@ function logEntry({ level, namespace, log }: LogEntry): KafkaLogEntry {
 const LENGTH_BYTES = 4;
 
 /**
- * SASL OAUTHBEARER. kafkajs's own mechanism treats every answer of the broker as success, so that a rejected token
- * appears as a broken connection. `prepare` runs before each login; if it fails, the current login stays valid.
+ * SASL OAUTHBEARER. The mechanism of kafkajs treats every answer of the broker as success, so a rejected token would
+ * appear as a broken connection. `prepare` runs before each login. If it fails, the current login stays valid.
  */
 function bearerMechanism(login: BearerLogin): Mechanism & { prepare(): Promise<void> } {
   const tokens = bearerTokens(login);
@@ -156,7 +156,7 @@ const message = (bytes: Buffer): SaslAuthenticateArgs<Buffer> => ({
   response: { decode: (raw) => raw, parse: (raw) => raw.subarray(LENGTH_BYTES) },
 });
 
-/** Prevents retries in kafkajs, which would repeat unknown errors a dozen times. */
+/** Prevents that kafkajs retries: it would repeat unknown errors a dozen times. */
 async function withoutRetries(work: () => Promise<void>): Promise<void> {
   try {
     await work();
@@ -176,7 +176,7 @@ export const COMPRESSION_TYPES: Readonly<Record<BatchCompression, number>> = {
 
 const CODEC_FAILED = 'SluiceCodecFailed';
 
-/** Creates a non-retriable error, because corrupt bytes stay corrupt. */
+/** Throws a non-retriable error, because a retry reads the same corrupt bytes. */
 const refuse = (name: string) => (cause: unknown) => {
   const error = new kafkajs.KafkaJSNonRetriableError(
     `a batch compressed with ${name} cannot be decompressed: ${cause instanceof Error ? cause.message : 'unknown reason'}`,
@@ -185,8 +185,8 @@ const refuse = (name: string) => (cause: unknown) => {
 };
 
 /**
- * Adds the codecs that kafkajs lacks and replaces its gzip codec, which ignores bytes after the first member as
- * padding. Idempotent.
+ * Adds the codecs that kafkajs lacks. Replaces its gzip codec, which ignores all bytes after the first member.
+ * Idempotent.
  */
 function registerCodecs(): void {
   const codecs: Record<number, unknown> = CompressionCodecs;
@@ -240,8 +240,8 @@ function codeOf(error: unknown): ErrorCode {
 }
 
 /**
- * Converts any error from kafkajs to a SluiceError. The client's message contains addresses and names, never record
- * contents.
+ * Converts an error of kafkajs to a SluiceError. The message of kafkajs contains addresses and names, never the
+ * contents of records.
  */
 export function kafkajsError(error: unknown, during: string): SluiceError {
   const coded = causesOf(error).find((e) => e instanceof SluiceError);

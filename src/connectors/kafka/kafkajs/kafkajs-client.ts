@@ -1,5 +1,6 @@
-// Implements the client interface with kafkajs, without transactions: topic metadata and an idempotent writer.
-// Members and scanners have their own files.
+// Implements the client interface with kafkajs, without transactions.
+// This file has topic metadata and an idempotent writer.
+// Members and scanners are in other files.
 import type { Admin, Message, Producer, RecordMetadata, TopicMessages } from 'kafkajs';
 import { inBackground, within } from '../../../core/async.ts';
 import { monotonicMs, sleep } from '../../../core/clock.ts';
@@ -33,15 +34,15 @@ export const kafkajsClient: KafkaClient = {
   scanner: (connection) => new KafkajsScanner(connection),
 };
 
-/** Errors of a coordinator that was just created or moved. */
+/** Errors while a coordinator is being created or moved. */
 const UNSETTLED = /^(NOT_COORDINATOR_FOR_GROUP|GROUP_COORDINATOR_NOT_AVAILABLE|GROUP_LOAD_IN_PROGRESS)$/;
 const UNSETTLED_PAUSE_MS = 20;
-/** Longest wait for a coordinator, ms. Callers retry after it. */
+/** Maximum time to wait for a coordinator, ms. Callers retry after this time. */
 const UNSETTLED_MS = 15_000;
-/** Maximum attempts of a request whose connection is closed because another request failed. */
+/** Maximum attempts of a request whose connection was closed because another request failed. */
 const ATTEMPTS = 3;
 const TRIPPED_PAUSE_MS = 100;
-/** Longest wait for kafkajs to close its connections, ms. Remaining ones are then destroyed. */
+/** Maximum time to wait until kafkajs has closed its connections, ms. Remaining connections are then destroyed. */
 const CLOSING_MS = 1_000;
 
 interface Opened {
@@ -71,7 +72,7 @@ class KafkajsAdmin implements TopicAdmin {
     });
   }
 
-  /** Returns null without the separate permission to read settings. */
+  /** Returns null if this user lacks the permission to read settings, which is separate. */
   async settings(topic: string, names: readonly string[]): Promise<ReadonlyMap<string, string> | null> {
     try {
       return await this.#ask(`querying the settings of ${topic} failed`, async ({ admin }) => {
@@ -124,8 +125,8 @@ class KafkajsAdmin implements TopicAdmin {
   }
 
   /**
-   * Runs a request. A failed connection is replaced before the next request, because kafkajs never refreshes an admin's
-   * metadata.
+   * Runs a request. After a failure, the next request uses a new connection, because kafkajs never refreshes the
+   * metadata of an admin client.
    */
   async #ask<T>(during: string, question: (opened: Opened) => Promise<T>): Promise<T> {
     this.#closed = false;
@@ -135,10 +136,10 @@ class KafkajsAdmin implements TopicAdmin {
       try {
         return await question(await asked);
       } catch (error) {
-        // Another request failed and closed the connection: repeat this request over the new one.
+        // Another request failed and closed the connection, so this request is repeated with the new connection.
         if (this.#opened !== asked && !this.#closed && attempt < ATTEMPTS) continue;
         if (this.#opened === asked) inBackground('closing an admin', () => this.#drop());
-        // kafkajs throws a TypeError if a response lacks a topic that was only just created.
+        // kafkajs throws a TypeError if a response lacks a topic that was created just before.
         if (error instanceof TypeError && !this.#closed && attempt < ATTEMPTS) {
           await sleep(TRIPPED_PAUSE_MS);
           continue;
@@ -165,7 +166,7 @@ const offsetOf = (text: string): bigint | null => (BigInt(text) < 0n ? null : Bi
 
 const closeAdmin = ({ handle, admin }: Opened): Promise<void> => close(admin, handle);
 
-/** Never rejects. */
+/** Closes a client and destroys its connections. Never rejects. */
 async function close(client: Pick<Admin | Producer, 'disconnect'>, handle: KafkajsHandle): Promise<void> {
   await within(
     client.disconnect().catch(() => {}),
@@ -219,7 +220,7 @@ async function coded<T>(during: string, work: () => Promise<T>): Promise<T> {
   }
 }
 
-/** The records of a round grouped by topic, each with its partition. */
+/** The records of a round, grouped by topic. Each record has its partition. */
 function byTopic(round: readonly PlannedBatch[]): TopicMessages[] {
   const topics = new Map<string, Message[]>();
   for (const { topic, partition, records } of round) {
@@ -239,8 +240,8 @@ const messageOf = ({ key, value, headers, timestamp }: PlannedRecord, partition:
 });
 
 /**
- * kafkajs silently omits partitions that are missing in its metadata, and partitions whose leader moved during a retry.
- * Records without an acknowledgement were therefore not sent.
+ * Throws if a batch was not acknowledged. kafkajs silently omits partitions that are missing in its metadata, and
+ * partitions whose leader moved during a retry. So a batch without an acknowledgement was not sent.
  */
 function checkAcknowledged(round: readonly PlannedBatch[], acks: readonly RecordMetadata[]): void {
   const missing = new Set(round.map((b) => `${b.topic}/${b.partition}`));

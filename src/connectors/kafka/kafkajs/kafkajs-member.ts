@@ -1,4 +1,4 @@
-// A consumer group member for one topic, using kafkajs. Replaces the fetch loop when it fails; every partition starts paused.
+// A consumer group member for one topic, using kafkajs. A failed consumer is replaced; every partition starts paused.
 import type { Consumer, EachBatchPayload } from 'kafkajs';
 import { inBackground, within } from '../../../core/async.ts';
 import { monotonicMs, sleep, startInterval, stopTimer, type Timer } from '../../../core/clock.ts';
@@ -10,17 +10,17 @@ import { assignerOf } from './assigner.ts';
 import { type KafkajsHandle, kafkajsError, openKafkajs } from './connect.ts';
 import type { ConsumerGroup, Membership } from './repairs.ts';
 
-/** Number of restarts before a missing topic counts as missing, because brokers that start up may not list it yet. */
+/** Number of restarts before a topic is reported as missing, because brokers that are starting may not list it yet. */
 const TOPIC_MISSING_PATIENCE = 5;
-/** A fetch loop without progress for this long is replaced, ms. */
+/** Time without progress after which a fetch loop is replaced, ms. */
 const STALL_MS = 120_000;
-/** Longest time for leaving the group, ms. Open requests are then cut off. */
+/** Maximum time for leaving the group, ms. Open requests are then aborted. */
 const LEAVING_MS = 1_800;
 
 interface Position {
   /** Required start offset of the next fetch. */
   next: bigint;
-  /** A range of skipped records that did not start at `next`. Accepted when kafkajs reports it again. */
+  /** A range of skipped records that did not start at `next`. It is accepted if kafkajs reports it a second time. */
   doubt: string | null;
 }
 
@@ -32,8 +32,8 @@ interface Attempt {
 }
 
 /**
- * A member with the states of `MemberState`. It calls kafkajs only while a group exists (`#group`). A crashed consumer
- * is discarded with its entire state except the member ID, under which the next consumer joins.
+ * A group member with the states of `MemberState`. It calls kafkajs only while `#group` is not null. A crashed consumer
+ * is discarded with all of its state except the member ID, with which the next consumer joins.
  */
 export class KafkajsMember implements GroupMember {
   readonly identity = null;
@@ -64,7 +64,7 @@ export class KafkajsMember implements GroupMember {
     this.#watchdog = startInterval(() => this.#watch(), STALL_MS / 10);
     this.#watchdog.unref();
     const opened = this.#open();
-    // A stop before the connection is established also ends this wait.
+    // A call of `stop` before the connection is established also ends this wait.
     await Promise.race([opened.then(() => this.#first.promise), this.#first.promise]).catch(async (error) => {
       await this.stop();
       throw error;
@@ -116,7 +116,7 @@ export class KafkajsMember implements GroupMember {
     return this.#stopped;
   }
 
-  /** null while no consumer has joined. */
+  /** The group of the current consumer; null: no consumer has joined. */
   get #group(): ConsumerGroup | null {
     return this.#attempt?.membership.group ?? null;
   }
@@ -215,7 +215,7 @@ export class KafkajsMember implements GroupMember {
     this.#positions.clear();
     this.#failures = 0;
     this.#memberId = this.#group?.memberId ?? null;
-    // Reading starts only after the partition's owner has fenced its predecessor and knows the start offset.
+    // Partitions stay paused until their lease has fenced the previous owner and knows the start offset.
     this.pause(partitions);
     this.#enter('joined');
     this.#events.assigned({ added: partitions, kept: [] });
@@ -228,7 +228,7 @@ export class KafkajsMember implements GroupMember {
     if (!position || isStale()) return;
     const from = BigInt((batch as unknown as { fetchedOffset: string }).fetchedOffset);
     if (from !== position.next) {
-      // The response to an outdated fetch. Only the requested position counts.
+      // This is the response to an outdated fetch, so the position is corrected.
       this.#events.reset(partition, position.next);
       this.#seek(partition, position.next);
       return;
@@ -254,8 +254,8 @@ export class KafkajsMember implements GroupMember {
     const position = this.#positions.get(partition);
     if (!position) return;
     const doubt = `${first}-${last}`;
-    // Compaction may leave a gap before the skipped records. A range that does not start at the position is therefore
-    // accepted the second time.
+    // Compaction may leave a gap in front of the skipped records. So a range that does not start at the position is
+    // accepted when it is reported a second time.
     if (BigInt(first ?? last) !== position.next && position.doubt !== doubt) {
       position.doubt = doubt;
       this.#seek(partition, position.next);
@@ -281,11 +281,11 @@ export class KafkajsMember implements GroupMember {
       const failure = kafkajsError(error, `reading the topic ${this.#options.topic} failed`);
       this.#failures++;
       const patient = failure.code === 'kafka_topic_missing' && this.#failures <= TOPIC_MISSING_PATIENCE;
-      // A lost offset is handled when the next start offset is determined.
+      // A lost offset is not fatal: it is handled when the next start offset is determined.
       if (isHopeless(failure) && !patient && failure.code !== 'kafka_offset_lost') return this.#fail(failure);
       this.#enter('gone', failure);
       this.#events.restarting(failure);
-      // This timer keeps the process alive: without brokers, nothing else may.
+      // Without brokers, only this timer keeps the process alive.
       await sleep(backoffMs(this.#failures), { signal: this.#stop.signal }).catch(() => {});
       if (this.#stop.signal.aborted) return;
       try {
@@ -308,7 +308,7 @@ export class KafkajsMember implements GroupMember {
   }
 }
 
-/** Disconnects. Never throws; connections that kafkajs has not closed in time are destroyed. */
+/** Disconnects a consumer. Connections that kafkajs does not close in time are destroyed. Never throws. */
 async function close({ handle, consumer }: Attempt): Promise<void> {
   await within(
     consumer.disconnect().catch(() => {}),
@@ -317,7 +317,7 @@ async function close({ handle, consumer }: Attempt): Promise<void> {
   handle.destroy();
 }
 
-/** Replaces null header values by empty ones, because kafkajs cannot write null. */
+/** Replaces null header values by empty values, because kafkajs cannot write null. */
 export function headersOf(headers: Record<string, unknown> | undefined): RecordHeaders {
   const clean: Record<string, Buffer | Buffer[]> = Object.create(null);
   for (const name in headers) {

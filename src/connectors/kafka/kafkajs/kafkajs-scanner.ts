@@ -1,4 +1,4 @@
-// Reads offset ranges of partitions without a group, over the connections that kafkajs keeps below its consumers.
+// Reads offset ranges of partitions without a group, through the internal cluster object of kafkajs.
 import type { Kafka } from 'kafkajs';
 import { sleep } from '../../../core/clock.ts';
 import { SluiceError } from '../../../core/errors.ts';
@@ -57,9 +57,9 @@ const READ_UNCOMMITTED = 0;
 const READ_COMMITTED = 1;
 const FETCH_WAIT_MS = 250;
 const DEFAULT_FETCH_BYTES = 1024 * 1024;
-/** Maximum attempts of one query. Every retry opens new connections. */
+/** Maximum attempts of one query. Each retry opens new connections. */
 const ATTEMPTS = 8;
-/** Maximum consecutive fetches without a record where a record must exist. */
+/** Maximum number of consecutive empty fetches at an offset where a record must exist. */
 const SILENT_FETCHES = 40;
 
 export class KafkajsScanner implements PartitionScanner {
@@ -98,7 +98,7 @@ export class KafkajsScanner implements PartitionScanner {
       if (fetched === 'out of range') {
         const { low } = (await this.bounds(topic)).get(partition) ?? { low: position };
         if (low <= position) throw new SluiceError('kafka_offset_lost', lostWords(topic, partition, position));
-        // Retention deleted the next record to read.
+        // Retention deleted the next record, so reading continues at the first remaining record.
         position = low;
         continue;
       }
@@ -127,7 +127,7 @@ export class KafkajsScanner implements PartitionScanner {
   async close(): Promise<void> {
     const opened = this.#opened;
     this.#opened = null;
-    // Immediately, because kafkajs may wait for a broker that is gone.
+    // Destroys the connections immediately, because kafkajs may wait for an unreachable broker.
     await opened?.then(({ handle }) => handle.destroy()).catch(() => {});
   }
 
@@ -175,7 +175,10 @@ export class KafkajsScanner implements PartitionScanner {
     }
   }
 
-  /** Offset queries are uncommitted so that they include open transactions; records are fetched committed. */
+  /**
+   * Opens the clusters. Offset queries use the isolation level read_uncommitted, so that they include open
+   * transactions. Records are fetched with read_committed.
+   */
   async #open(): Promise<Opened> {
     const handle = openKafkajs(this.#connection);
     const { kafka } = handle;

@@ -1,4 +1,5 @@
-// Loads the pinned kafkajs version and patches its defects at runtime. All other code gets kafkajs from here.
+// Loads the pinned version of kafkajs and patches its defects at runtime.
+// All other code imports kafkajs from this file.
 import { createRequire } from 'node:module';
 import type { Socket } from 'node:net';
 import type * as Kafkajs from 'kafkajs';
@@ -22,7 +23,10 @@ interface Connection {
   isConnected(): boolean;
 }
 
-/** kafkajs's internal group object. Its methods work in every state, where the public consumer methods would throw. */
+/**
+ * The internal group object of kafkajs. Its methods can be called in every state; the public methods of a consumer
+ * would throw in some states.
+ */
 export interface ConsumerGroup {
   memberId: string | null;
   preferredReadReplicasPerTopicPartition: Record<string, Record<number, unknown> | undefined>;
@@ -32,10 +36,16 @@ export interface ConsumerGroup {
   resume(targets: { topic: string; partitions: number[] }[]): void;
 }
 
-/** Our hooks into the group membership of a kafkajs consumer; attached to the assigner (`assigner.ts`). */
+/**
+ * The hooks of Sluice into the group membership of a kafkajs consumer. They are attached to the assigner
+ * (`assigner.ts`).
+ */
 export interface Membership {
   readonly instanceId: string | null;
-  /** Member ID of our previous consumer. Rejoining under it avoids a stale member that the group would wait for. */
+  /**
+   * Member ID of the previous consumer. If the next consumer joins with this ID, the group does not wait for a stale
+   * member.
+   */
   readonly memberId: string | null;
   group: ConsumerGroup | null;
   onJoining(): void;
@@ -60,32 +70,33 @@ interface Grouping {
   partitioner: (args: { topic: string; partitionMetadata: unknown; message: Kafkajs.Message }) => number;
 }
 
-/** Interval for checking waiting requests, ms; as in kafkajs. */
+/** Interval for checking waiting requests, ms. The same value as in kafkajs. */
 const CHECK_INTERVAL_MS = 10;
 export const OFFSET_LOST = 'SluiceOffsetLost';
 
 const require = createRequire(import.meta.url);
 
 /**
- * 1. `scheduleCheckPendingRequests` re-arms itself with a negative delay when no request waits: one timer per
- *    millisecond and connection (some percent of an idle core), and Node's TimeoutNegativeWarning. Here a timer is set
- *    only while requests wait or the broker throttles.
- * 2. `recoverFromOffsetOutOfRange` commits "earliest" or "latest" over the lost offset and continues. Here it throws an
- *    error named {@link OFFSET_LOST}, which ends the consumer; the consumer's owner decides how to continue.
- * 3. kafkajs groups records by copying the list for each record, and allocates 512 bytes for every record and header.
- *    Here they are appended to groups and encoded by `record-batch.ts` to the same bytes.
- * 4. Two concurrent calls of `Connection.connect` open two sockets, and one is never closed, so the process does not
- *    exit after SIGTERM. Here both calls share one socket. `disconnect` destroys a socket that is still connecting, and
- *    `connect` rejects if the socket closes early.
- * 5. Static membership exists in the protocol files, but the instance name is never passed to them. Every consumer
- *    joins as a new member, and a crashed consumer is unusable before its owner is notified. Here {@link Membership}
- *    controls both.
- * 6. If several transactions were aborted before a fetch, kafkajs drops the records of only one and delivers the
- *    others. It also treats a record whose key is four zero bytes as the end of a transaction. {@link withoutAborted}
+ * 1. `scheduleCheckPendingRequests` sets a timer with a negative delay even if no request waits. This causes one timer
+ *    per millisecond and connection (some percent of an idle core), and a TimeoutNegativeWarning. The patch sets a
+ *    timer only while requests wait or the broker throttles.
+ * 2. `recoverFromOffsetOutOfRange` replaces a lost offset by "earliest" or "latest", commits this offset, and
+ *    continues. The patch throws an error named {@link OFFSET_LOST}, which ends the consumer. The owner of the consumer
+ *    decides how to continue.
+ * 3. kafkajs copies the list of records once per record to group them, and allocates 512 bytes for every record and
+ *    header. The patch appends records to groups. `record-batch.ts` encodes them to the same bytes.
+ * 4. Two concurrent calls of `Connection.connect` open two sockets, of which one is never closed. The process then does
+ *    not exit after SIGTERM. With the patch, both calls share one socket. `disconnect` destroys a socket that is still
+ *    connecting, and `connect` rejects if the socket closes early.
+ * 5. The protocol files of kafkajs support static membership, but the instance name is never passed to them. Every
+ *    consumer joins as a new member, and a crashed consumer becomes unusable before its owner is notified. With the
+ *    patch, {@link Membership} controls both.
+ * 6. If a fetch contains several aborted transactions, kafkajs drops the records of only one of them and delivers the
+ *    rest. It also treats a record whose key is four zero bytes as the end of a transaction. {@link withoutAborted}
  *    replaces this filter, because producers of an input topic may use transactions.
- * 7. {@link repairLogin}: kafkajs renews logins too late for short sessions and sends other requests between the
- *    messages of a login.
- * 8. {@link repairCoordinator}: kafkajs loses the reason why a coordinator was refused.
+ * 7. kafkajs renews logins too late for short sessions, and sends other requests between the messages of a login. See
+ *    {@link repairLogin}.
+ * 8. kafkajs loses the error if the request for a coordinator is rejected. See {@link repairCoordinator}.
  */
 function load(): typeof Kafkajs {
   // A module must be patched before other modules import its functions.
@@ -121,7 +132,7 @@ function grouped({ topic, partitionMetadata, messages, partitioner }: Grouping):
   return groups;
 }
 
-/** The object that kafkajs expects from an encoder. */
+/** Encodes a batch; returns the object that kafkajs expects from an encoder. */
 async function recordBatch({ records, ...head }: BatchHead & { records: BatchRecord[] }) {
   const buf = await encodeRecordBatch(records, head, (plain) => {
     const { lookupCodec } = require('kafkajs/src/protocol/message/compression');
@@ -130,7 +141,7 @@ async function recordBatch({ records, ...head }: BatchHead & { records: BatchRec
   return { buf, buffer: buf, size: () => buf.length };
 }
 
-/** Socket factories of closed clients, which must not open connections. */
+/** The socket factories of closed clients. A closed client must not open connections. */
 export const closedClients = new WeakSet<object>();
 
 /** API keys of requests that carry the instance name: JoinGroup, Heartbeat, LeaveGroup, SyncGroup. */
@@ -165,7 +176,7 @@ function groupWithMembership() {
   };
 }
 
-/** A view of the broker that adds the instance name to group membership requests. */
+/** A wrapper of a broker that adds the instance name to the requests of a group member. */
 function namingInstance(broker: Broker, groupInstanceId: string): Broker {
   return Object.assign(Object.create(broker) as Broker, {
     lookupRequest(apiKey: number, definition: unknown) {
@@ -191,7 +202,7 @@ function repairConnection(kafkajs: typeof Kafkajs): void {
   connection.connect = function (this: Connection): Promise<unknown> {
     this.connecting ??= new Promise((resolve, reject) => {
       connect.call(this).then(resolve, (error: unknown) => {
-        // kafkajs would retry any other error for seconds, which keeps the process alive.
+        // kafkajs would retry any other error for seconds, which would keep the process alive.
         const closed = closedClients.has(this.socketFactory);
         reject(closed ? new kafkajs.KafkaJSNonRetriableError('the client is closed') : error);
       });
@@ -231,7 +242,7 @@ function repairOffsetReset(kafkajs: typeof Kafkajs): void {
   ): Promise<void> {
     const replicas = this.preferredReadReplicasPerTopicPartition[e.topic];
     if (replicas?.[e.partition] !== undefined) {
-      // A follower may merely lag, so only the leader can report the offset as lost.
+      // A follower may only be behind the leader, so the leader is asked before an offset is reported as lost.
       delete replicas[e.partition];
       return;
     }
@@ -252,8 +263,8 @@ export interface AbortedTransaction {
 }
 
 /**
- * Removes the messages of aborted transactions and keeps control records. `abortedTransactions` has the broker's order,
- * which is arbitrary; several transactions may have begun before the first message.
+ * Removes the messages of aborted transactions and keeps control records. `abortedTransactions` has the arbitrary order
+ * of the broker. Several transactions may have begun before the first message.
  */
 export function withoutAborted<M extends FetchedMessage>({
   messages,
@@ -271,8 +282,8 @@ export function withoutAborted<M extends FetchedMessage>({
     while (next < coming.length && coming[next]!.first <= BigInt(offset)) aborted.add(coming[next++]!.producerId);
     if (!batchContext?.inTransaction) return true;
     const producerId = String(batchContext.producerId);
-    // A control record ends the transaction, committed or aborted. The producer's later records belong to another
-    // transaction.
+    // A control record ends a transaction with a commit or an abort. Later records of the same producer belong to
+    // another transaction.
     if (isControlRecord) aborted.delete(producerId);
     return isControlRecord === true || !aborted.has(producerId);
   });
@@ -290,9 +301,9 @@ interface CoordinatorBroker {
 type Refusal = Error & { type?: string };
 
 /**
- * kafkajs queries one broker after the other for a coordinator and discards their errors. A missing permission is
- * therefore reported as "Failed to find group coordinator" and retried forever. `prototype`: kafkajs's cluster;
- * `notFound`: the error it throws if no broker answers.
+ * kafkajs asks one broker after the other for a coordinator and discards the errors of the brokers. So it reports a
+ * missing permission as "Failed to find group coordinator" and retries forever. `prototype`: prototype of the kafkajs
+ * cluster. `notFound`: the error that kafkajs throws if no broker knows the coordinator.
  */
 function repairCoordinator(prototype: object, notFound: new (message: string) => Error): void {
   async function findGroupCoordinatorMetadata(this: CoordinatorCluster, of: object): Promise<object> {
@@ -329,20 +340,20 @@ interface Pushed {
 }
 
 interface HoldingQueue {
-  /** Requests held back during a login; null: no login is running. */
+  /** Requests that wait for the end of a login; null: no login is in progress. */
   held?: Pushed[] | null;
   push(pushed: Pushed): void;
 }
 
 /** API keys of SaslHandshake and SaslAuthenticate. */
 const OF_LOGINS = [17, 36];
-/** Share of a session's lifetime after which the login is renewed. */
+/** Fraction of a session's lifetime after which the login is renewed. */
 const RENEWED_AFTER = 0.8;
 
 /**
- * kafkajs renews a login (KIP-368) ten seconds before the session ends, so with shorter sessions it logs in before
- * every request. It also sends other requests between the two messages of a login, which ends the connection.
- * `ConnectionError` is kafkajs's class, whose errors it retries.
+ * kafkajs renews a login (KIP-368) ten seconds before the session ends. If sessions are shorter, it logs in before
+ * every request. It also sends other requests between the two messages of a login, which makes the broker close the
+ * connection. `ConnectionError`: the error class of kafkajs whose errors it retries.
  */
 function repairLogin(ConnectionError: new (message: string) => Error): void {
   const connection = require('kafkajs/src/network/connection').prototype;

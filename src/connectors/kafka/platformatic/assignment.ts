@@ -1,6 +1,6 @@
-// Consumer protocol messages and the cooperative-sticky assignment of the Java clients (KIP-429), computed by the group leader.
-// A moving partition is assigned to no member until its owner has released it. While a member supports only kafkajs's
-// eager assignment, that one is used.
+// Messages of the consumer protocol, and the cooperative-sticky assignment of the Java clients (KIP-429), which the group leader computes.
+// A partition that moves is assigned to no member until its owner has released it. The eager assignment of kafkajs is
+// used while a member supports only this assignment.
 
 export const PROTOCOL_TYPE = 'consumer';
 export const PROTOCOL = 'cooperative-sticky';
@@ -8,9 +8,9 @@ export const EAGER_PROTOCOL = 'RoundRobinAssigner';
 
 export interface Subscription {
   readonly topics: readonly string[];
-  /** Partitions that the member owned when it joined. */
+  /** The partitions that the member owned when it joined. */
   readonly owned: ReadonlyMap<string, readonly number[]>;
-  /** Generation in which the member owned them; -1: none. */
+  /** The generation in which the member owned these partitions; -1: none. */
   readonly generation: number;
 }
 
@@ -24,7 +24,7 @@ export function encodeSubscription({ topics, owned, generation }: Subscription):
   return Buffer.concat(parts);
 }
 
-/** Encodes a subscription as kafkajs does, without owned partitions. */
+/** Encodes a subscription without owned partitions, in the format of kafkajs. */
 export function encodeEagerSubscription(topics: readonly string[]): Buffer {
   return Buffer.concat([int16(0), int32(topics.length), ...topics.map(string), int32(0)]);
 }
@@ -42,7 +42,7 @@ export function encodeAssignment(assignment: Assignment): Buffer {
   return Buffer.concat([int16(0), ...encodeMap(assignment), int32(-1)]);
 }
 
-/** Decodes an assignment; empty bytes are an empty assignment. */
+/** Decodes an assignment; no bytes mean an empty assignment. */
 export function decodeAssignment(bytes: Buffer): Assignment {
   if (bytes.length === 0) return new Map();
   const at = new Reading(bytes);
@@ -51,8 +51,9 @@ export function decodeAssignment(bytes: Buffer): Assignment {
 }
 
 /**
- * The partitions of every member, evenly distributed and kept by their owners as far as possible. A partition that
- * moves is omitted first; its owner rejoins without it, and the next assignment includes it.
+ * The partitions of every member, evenly distributed. As far as possible, partitions stay with their owners. A
+ * partition that moves is omitted first. Its owner then rejoins without the partition, and the next assignment includes
+ * it.
  */
 export function assign(
   members: ReadonlyMap<string, Subscription>,
@@ -82,7 +83,8 @@ interface EagerMember {
 
 /**
  * Assigns partitions round robin to members sorted by instance name; members without a name come last, sorted by ID.
- * With a single topic, the result is the same as in kafkajs/assigner.ts, so it does not matter which member leads.
+ * For a single topic, the result is the same as in kafkajs/assigner.ts, so members with either client can lead the
+ * group.
  */
 export function assignInTurn(
   members: readonly EagerMember[],
@@ -103,8 +105,8 @@ export function assignInTurn(
 }
 
 /**
- * The owner of each partition. If two members claim it, the later generation wins; within one generation, neither claim
- * counts.
+ * The owner of each partition. If two members claim a partition, the claim with the later generation is valid. If both
+ * have the same generation, neither claim is valid.
  */
 function ownersOf(topic: string, count: number, members: ReadonlyMap<string, Subscription>): Map<number, string> {
   const owners = new Map<number, { id: string | null; generation: number }>();
@@ -143,7 +145,7 @@ function spread(
       larger--;
     } else free.push(partition);
   }
-  // Members with fewer partitions of other topics come first.
+  // Members with fewer partitions of other topics are served first.
   const hungry = [...readers].sort((a, b) => load.get(a)! - load.get(b)!);
   for (const id of hungry) {
     while (taken.get(id)!.length < least) taken.get(id)!.push(free.shift()!);

@@ -1,4 +1,5 @@
-// Writes record batches idempotently, or in transactions that also commit offsets. One request at a time to each partition leader.
+// Writes record batches idempotently, or in transactions that also commit offsets.
+// Each partition leader gets one request at a time.
 
 import { epochMs } from '../../../core/clock.ts';
 import { SluiceError } from '../../../core/errors.ts';
@@ -28,11 +29,11 @@ import {
 } from './kafka-protocol.ts';
 
 const CODEC_NUMBERS = { none: 0, gzip: 1, snappy: 2, lz4: 3, zstd: 4 } as const;
-/** Time limit for writing batches and ending transactions, ms. */
+/** Time limit for writing batches and for ending transactions, ms. */
 const PATIENCE_MS = 30_000;
 const ABORT_PATIENCE_MS = 3_000;
 const ALL_REPLICAS = -1;
-/** Sequence numbers wrap around here, as on the broker. */
+/** Sequence numbers wrap around at this value, as on the broker. */
 const SEQUENCES = 2 ** 31;
 
 interface Producer {
@@ -40,7 +41,7 @@ interface Producer {
   epoch: number;
 }
 
-/** `transactionalId` null: idempotent writes without transactions. */
+/** Settings of a writer. `transactionalId` is null for idempotent writes without transactions. */
 type Settings = Omit<TransactionSettings, 'transactionalId'> & { readonly transactionalId: string | null };
 
 export class PlatformaticWriter implements BatchWriter, TransactionalWriter {
@@ -49,7 +50,7 @@ export class PlatformaticWriter implements BatchWriter, TransactionalWriter {
   readonly #sequences = new Map<string, number>();
   #producer: Promise<Producer> | null = null;
   #failed: SluiceError | null = null;
-  /** Whether to query the outcome of the last transaction before the broker discards it. */
+  /** Whether to query the outcome of the last transaction before fencing makes the broker discard it. */
   #looksBack = false;
   #decided: boolean | null = null;
 
@@ -71,8 +72,8 @@ export class PlatformaticWriter implements BatchWriter, TransactionalWriter {
   }
 
   /**
-   * Ends a hanging transaction according to its recorded outcome. Sends markers of this producer to all partitions that
-   * may have missed them.
+   * Ends a hanging transaction according to its recorded outcome: sends markers of this producer to all partitions that
+   * may lack them.
    */
   async #settle(places: TransactionPlaces, producer: Producer, committed: boolean): Promise<void> {
     const [hanging, pending] = await this.#cluster.patiently(PATIENCE_MS, () =>
@@ -101,14 +102,14 @@ export class PlatformaticWriter implements BatchWriter, TransactionalWriter {
         const producer = await this.#identity();
         open = producer;
         await this.#addPartitions(partitionsOf(rounds), producer);
-        // Different brokers do this work concurrently. Await all of it even after a failure, so that no request is sent
-        // once this method has returned.
+        // Different brokers process these requests concurrently. All of them are awaited even after a failure, so that
+        // no request is sent after this method has returned.
         const parts = [this.#produceAll(rounds, producer), offsets && this.#addOffsets(offsets, producer)];
         for (const part of await Promise.allSettled(parts)) if (part.status === 'rejected') throw part.reason;
         await this.#end(producer, true, PATIENCE_MS);
       });
     } catch (error) {
-      // Otherwise the next writer's fence would abort it, and readers would wait until then.
+      // The transaction is aborted now. Otherwise readers would have to wait until the next writer fences this one.
       if (open) await this.#end(open, false, ABORT_PATIENCE_MS).catch(() => {});
       throw error;
     }
@@ -124,7 +125,10 @@ export class PlatformaticWriter implements BatchWriter, TransactionalWriter {
     return transactionalId === null ? 'an idempotent writer' : `the transactional id ${transactionalId}`;
   }
 
-  /** After its first failure a writer rejects everything, because the state of requests in flight is unknown. */
+  /**
+   * Runs `work` unless the writer has failed. After a failure the writer rejects every call, because the state of its
+   * requests in flight is unknown.
+   */
   async #guarded<T>(during: string, work: () => Promise<T>): Promise<T> {
     if (this.#failed) throw this.#failed;
     try {
@@ -135,7 +139,10 @@ export class PlatformaticWriter implements BatchWriter, TransactionalWriter {
     }
   }
 
-  /** Requested once. The response arrives after the open transactions of older writers have ended. */
+  /**
+   * The ID and epoch of this producer, requested once. The broker responds when the open transactions of older writers
+   * have ended.
+   */
   #identity(): Promise<Producer> {
     this.#producer ??= this.#initProducer();
     return this.#producer;
@@ -245,7 +252,7 @@ export class PlatformaticWriter implements BatchWriter, TransactionalWriter {
     for (const round of rounds) await this.#produce(round, producer);
   }
 
-  /** Sends one batch per partition, to all leaders concurrently. */
+  /** Sends one batch per partition. Requests to different leaders are concurrent. */
   async #produce(round: readonly PlannedBatch[], producer: Producer): Promise<void> {
     const waiting = new Map<string, Encoded>();
     for (const batch of round) {
@@ -257,7 +264,7 @@ export class PlatformaticWriter implements BatchWriter, TransactionalWriter {
       this.#sequences.set(key, (sequence + batch.records.length) % SEQUENCES);
     }
     const topics = new Set(round.map((batch) => batch.topic));
-    // The broker recognizes a batch sent twice by its sequence number and writes it once.
+    // If a batch is sent twice, the broker recognizes its sequence number and writes it once.
     await this.#cluster.patiently(
       PATIENCE_MS,
       () => this.#send(waiting),
@@ -268,7 +275,7 @@ export class PlatformaticWriter implements BatchWriter, TransactionalWriter {
     );
   }
 
-  /** Sends the batches and removes those that brokers acknowledged from `waiting`. */
+  /** Sends the batches in `waiting`. Removes batches from `waiting` that brokers acknowledged. */
   async #send(waiting: Map<string, Encoded>): Promise<void> {
     const byLeader = new Map<number, Encoded[]>();
     for (const one of waiting.values()) {
@@ -305,7 +312,7 @@ export class PlatformaticWriter implements BatchWriter, TransactionalWriter {
     }
     for (const { name, partitionResponses } of answer?.responses ?? []) {
       for (const p of partitionResponses) {
-        // A duplicate sequence number means that the response to the first attempt was lost.
+        // A duplicate sequence number means that an earlier attempt succeeded and only its response was lost.
         if (p.errorCode === 0 || p.errorCode === DUPLICATE_SEQUENCE_NUMBER) waiting.delete(`${name}/${p.index}`);
       }
     }
@@ -336,9 +343,9 @@ export class PlatformaticWriter implements BatchWriter, TransactionalWriter {
 }
 
 /**
- * Whether the broker answered. If an answer was lost, the step is not repeated: the first copy may arrive during the
- * next transaction and end it, or add old offsets to it (KIP-890). The writer fails instead, and the next writer's
- * fence rejects both copies.
+ * Whether the broker answered. If an answer was lost, the request must not be repeated: the first copy may arrive
+ * during the next transaction and end that transaction, or add old offsets to it (KIP-890). The writer fails instead,
+ * and the fence of the next writer makes the broker reject both copies.
  */
 const wasAnswered = (error: unknown): boolean => !(error instanceof NoConnection);
 
@@ -369,7 +376,7 @@ interface Encoded {
   bytes: Buffer;
 }
 
-/** Body of a Produce request, version 8. The batches are not copied. */
+/** The body of a Produce request, version 8. Batches are not copied. */
 function produceBody(transactionalId: string | null, timeoutMs: number, batches: readonly Encoded[]): Buffer[] {
   const byTopic = Map.groupBy(batches, (batch) => batch.topic);
   const id = transactionalId === null ? null : Buffer.from(transactionalId);

@@ -1,4 +1,4 @@
-// A cluster as seen by one client: partition leaders, coordinators, and one connection per broker and purpose.
+// The Kafka cluster as one client sees it: partition leaders, coordinators, and one connection per broker and purpose.
 import { epochMs, monotonicMs, sleep } from '../../../core/clock.ts';
 import { SluiceError } from '../../../core/errors.ts';
 import type { KafkaConnection } from '../client/connection.ts';
@@ -9,7 +9,7 @@ import { findCoordinatorV3, listOffsetsV5, metadataV9 } from './kafka-protocol.t
 import { logIn, wireOf } from './login.ts';
 
 interface TopicLayout {
-  /** Leader of each partition, by partition index; -1: no leader now. */
+  /** The leader of each partition, by partition number; -1: the partition currently has no leader. */
   readonly leaders: readonly number[];
   /** Time of the query on the monotonic clock, ms. */
   readonly asked: number;
@@ -19,7 +19,8 @@ type CoordinatorOf = 'group' | 'transaction';
 const KEY_TYPES: Readonly<Record<CoordinatorOf, number>> = { group: 0, transaction: 1 };
 
 /**
- * Purpose of a connection. Requests that block need their own connection, because a broker answers requests in order.
+ * The purpose of a connection. Requests that block need their own connection, because a broker answers the requests of
+ * a connection in order.
  */
 type ConnectionLane = 'main' | 'group' | 'aside' | `fetch-${number}`;
 
@@ -34,7 +35,7 @@ export class BrokerCluster {
   readonly #live = new Set<BrokerConnection>();
   readonly #layouts = new Map<string, TopicLayout>();
   readonly #coordinators = new Map<string, number>();
-  /** Whether any broker has accepted a connection and the login, if one is configured. */
+  /** Whether any broker has accepted a connection, and the login if one is configured. */
   reached = false;
   #nodes = new Map<number, BrokerAddress>();
 
@@ -49,7 +50,7 @@ export class BrokerCluster {
     return this.#end.signal;
   }
 
-  /** Closes all connections, including those being opened. Idempotent. */
+  /** Closes all connections, including connections that are being opened. Idempotent. */
   destroy(): void {
     this.#end.abort();
     for (const broker of this.#live) broker.destroy(new NoConnection('the client is closed'));
@@ -57,8 +58,8 @@ export class BrokerCluster {
   }
 
   /**
-   * A connection to any broker: an existing one if possible, else the first that can be opened. @throws NoConnection |
-   * Refusal of the last attempt
+   * Returns an existing connection to any broker. If there is none, returns the first connection that can be opened.
+   * @throws NoConnection | Refusal of the last attempt
    */
   async any(): Promise<BrokerConnection> {
     for (const [key, open] of this.#open) {
@@ -111,7 +112,7 @@ export class BrokerCluster {
     this.#coordinators.delete(`${of} ${key}`);
   }
 
-  /** Metadata of the topic, from the cache if not older than `maxAgeMs`. @throws NoConnection | Refusal */
+  /** The metadata of a topic, from the cache if it is at most `maxAgeMs` old. @throws NoConnection | Refusal */
   async layout(topic: string, maxAgeMs = Number.POSITIVE_INFINITY): Promise<TopicLayout> {
     const known = this.#layouts.get(topic);
     if (known && monotonicMs() - known.asked <= maxAgeMs) return known;
@@ -128,14 +129,14 @@ export class BrokerCluster {
     return this.#layouts.get(topic) ?? null;
   }
 
-  /** Removes the topic from the cache, so that the next request queries the cluster. */
+  /** Removes a topic from the cache, so that the next call of `layout` queries the cluster. */
   forget(topic: string): void {
     this.#layouts.delete(topic);
   }
 
   /**
-   * Retries until the attempt succeeds, a retry cannot help, or `patienceMs` have passed. `again` is called for each
-   * retryable failure and returns false to stop retrying.
+   * Repeats the attempt until it succeeds, a retry cannot succeed, or `patienceMs` have passed. `again` is called after
+   * each retryable failure; it returns false to stop retrying.
    * @throws the error of the last attempt
    */
   async patiently<T>(patienceMs: number, attempt: () => Promise<T>, again?: (error: unknown) => boolean): Promise<T> {
@@ -151,12 +152,12 @@ export class BrokerCluster {
     }
   }
 
-  /** Fetches metadata of the topics, or of all topics for null. Returns the names of the topics found. */
+  /** Fetches the metadata of topics; null: of all topics. Returns the names of the topics that exist. */
   async #metadata(topics: string[] | null): Promise<string[]> {
     const any = await this.any();
     const asked = monotonicMs();
     const { brokers, topics: found } = await any.call(metadataV9.api, [topics, false]).catch((error: unknown) => {
-      // If some partitions have no leader, the metadata of the others is still valid.
+      // If some partitions have no leader, the metadata of all other partitions is valid.
       const leaderless = error instanceof Refusal && error.ids.every((id) => id === 'LEADER_NOT_AVAILABLE');
       const answer = leaderless ? (error.response as Awaited<ReturnType<typeof metadataV9.api.async>> | null) : null;
       if (!answer) throw error instanceof Refusal ? error.about(topics ?? []) : error;
@@ -182,7 +183,7 @@ export class BrokerCluster {
     return all.filter((a, i) => all.findIndex((b) => b.host === a.host && b.port === a.port) === i);
   }
 
-  /** Returns the connection for an address and lane. Concurrent callers share one connection attempt. */
+  /** Returns the connection for an address and a purpose. Concurrent callers share one connection attempt. */
   #connect(endpoint: BrokerAddress, lane: ConnectionLane): Promise<BrokerConnection> {
     const key = `${lane} ${endpoint.host}:${endpoint.port}`;
     const known = this.#open.get(key);
@@ -193,7 +194,10 @@ export class BrokerCluster {
     });
   }
 
-  /** Replaces `old`, whose login is about to expire; `old` remains in use until then if no other can be opened. */
+  /**
+   * Replaces the connection `old`, whose login expires soon. If no new connection can be opened, `old` is used until
+   * its login expires.
+   */
   #renew(key: string, endpoint: BrokerAddress, old: BrokerConnection | null = null): Promise<BrokerConnection> {
     const opening = this.#dial(endpoint).then(
       (fresh) => {
@@ -229,8 +233,9 @@ const EARLIEST = -2n;
 const LATEST = -1n;
 
 /**
- * First and last offsets of all partitions, queried from their leaders. With `isolation` 1 a range ends at the first
- * open transaction, with 0 behind the last record. @throws Refusal | NoConnection
+ * First and last offsets of all partitions, queried from their leaders. With `isolation` 1, a range ends at the first
+ * open transaction; with 0, after the last record.
+ * @throws Refusal | NoConnection
  */
 export async function offsetsOf(
   cluster: BrokerCluster,
@@ -250,7 +255,7 @@ export async function offsetsOf(
       found.set(p.partitionIndex, timestamp === EARLIEST ? { ...range, low: p.offset } : { ...range, high: p.offset });
     }
   };
-  // Ends are queried after beginnings, so that no range is negative.
+  // The ends of ranges are queried after their beginnings, so that no range is negative.
   for (const timestamp of [EARLIEST, LATEST]) {
     await Promise.all([...byLeader].map(([leader, partitions]) => ask(leader, partitions, timestamp)));
   }

@@ -1,6 +1,6 @@
-// A connection to one broker: sends and receives frames, and closes immediately and completely.
-// The library's own connection is not used: after a response that exceeds its time limit it reads the next one at the
-// wrong position, and closing waits for the peer.
+// A connection to one broker. It sends and receives frames, and can be closed immediately and completely.
+// The connection of the library is not used, for two reasons. After a response that exceeds its time limit, it reads
+// the next response at the wrong position. Closing it waits for the broker.
 import { connect as connectPlain, type Socket } from 'node:net';
 import { type ConnectionOptions, connect as connectTls } from 'node:tls';
 import { epochMs, startInterval, startTimer, stopTimer, type Timer } from '../../../core/clock.ts';
@@ -21,20 +21,20 @@ export interface BrokerAddress {
 
 export interface Wire {
   readonly clientId: string;
-  /** null: no TLS. */
+  /** null: the connection does not use TLS. */
   readonly tls: ConnectionOptions | null;
   readonly connectTimeoutMs: number;
   readonly requestTimeoutMs: number;
 }
 
-/** Parts of a request that the caller encodes or decodes instead of the library. */
+/** Options of a request, for messages that the caller encodes or decodes instead of the library. */
 interface CallOptions<R> {
-  /** Body of the request. */
+  /** The body of the request. */
   payload?: readonly Buffer[];
   /** Decodes the body of the response. */
   parse?: (body: Buffer) => R;
   /**
-   * Longest wait for the response, ms; then the connection is closed. Default: the request timeout of the connection.
+   * Timeout of the response, ms. After it, the connection is closed. Default: the request timeout of the connection.
    */
   timeoutMs?: number;
 }
@@ -47,12 +47,12 @@ interface Pending {
 
 const LENGTH_BYTES = 4;
 /**
- * Interval for checking whether a retired connection is idle, ms. Its previous user may still send requests in this
- * time.
+ * Interval for checking whether a retired connection is idle, ms. The previous users of the connection may still send
+ * requests during this time.
  */
 const RETIRED_MS = 2_000;
 const NO_TAGS = Buffer.from([0]);
-/** Whether the bytes in place of a response's length start a TLS alert or handshake. */
+/** Whether the bytes received instead of the length of a response start a TLS alert or handshake. */
 const isTls = (size: number): boolean => size >>> 16 === 0x1503 || size >>> 16 === 0x1603;
 
 export class BrokerConnection {
@@ -68,7 +68,8 @@ export class BrokerConnection {
   #correlation = 0;
   readonly #length = Buffer.alloc(LENGTH_BYTES);
   /**
-   * The partly received response. `#filled` counts received bytes of the response, or of its length while this is null.
+   * The partly received response; null: its length is not known yet. `#filled`: number of received bytes of the
+   * response or of its length.
    */
   #frame: Buffer | null = null;
   #filled = 0;
@@ -114,14 +115,14 @@ export class BrokerConnection {
     return promise;
   }
 
-  /** Records that the login expires `lifetimeMs` from now and should be renewed after `renewedAfterMs`. */
+  /** Records that the login expires in `lifetimeMs`, and should be renewed in `renewedAfterMs`. */
   lastsFor(lifetimeMs: number, renewedAfterMs: number): void {
     const now = epochMs();
     this.renewAt = now + renewedAfterMs;
     this.expires = now + lifetimeMs;
   }
 
-  /** Retires the connection after a newer one has replaced it: it closes once no request is pending. */
+  /** Retires the connection, which a new connection replaces: it closes once no request is pending. */
   retire(): void {
     const timer = startInterval(() => {
       if (this.#pending.size === 0) this.destroy(null);
@@ -134,13 +135,16 @@ export class BrokerConnection {
     return this.#end === null;
   }
 
-  /** Registers a listener, which is called once when the connection has ended for any reason. */
+  /** Registers a listener. It is called once, when the connection has ended for any reason. */
   whenClosed(listener: () => void): void {
     if (this.#end) listener();
     else this.#listeners.push(listener);
   }
 
-  /** @throws Refusal if the response contains an error; NoConnection without a response */
+  /**
+   * Sends a request and returns the response.
+   * @throws Refusal if the response contains an error; NoConnection if no response arrives
+   */
   async call<A extends unknown[], R>(api: API<A, R>, args: A, options: CallOptions<R> = {}): Promise<R> {
     const send = (
       key: number,
@@ -175,7 +179,7 @@ export class BrokerConnection {
     }
   }
 
-  /** Closes the connection immediately, whatever the broker does. Unanswered requests fail. Idempotent. */
+  /** Closes the connection immediately, without waiting for the broker. Unanswered requests fail. Idempotent. */
   destroy(cause: Error | null): void {
     if (this.#end) return;
     const { host, port } = this.endpoint;
@@ -219,7 +223,8 @@ export class BrokerConnection {
     head.writeInt32BE(size - LENGTH_BYTES, 0);
     const { host, port } = this.endpoint;
     const timer = startTimer(() => {
-      // After a timeout, later data cannot be matched to requests, so the connection is closed for all of them.
+      // After a timeout, later data cannot be matched to requests, so the connection is closed and all its requests
+      // fail.
       this.destroy(new NoConnection(`${host}:${port} did not answer within ${timeoutMs} ms`));
     }, timeoutMs);
     this.#pending.set(this.#correlation, {
@@ -233,7 +238,9 @@ export class BrokerConnection {
     this.#socket.uncork();
   }
 
-  /** Receives bytes. Pieces of a large response are copied on arrival, so that they need not stay in memory. */
+  /**
+   * Receives bytes. They are copied into the response, so that the chunks of a large response do not stay in memory.
+   */
   #take(chunk: Buffer): void {
     for (let at = 0; at < chunk.length && !this.#end; ) {
       if (this.#frame === null) {
@@ -280,7 +287,7 @@ export class BrokerConnection {
   }
 }
 
-/** Skips the tagged fields in a response header; none are defined so far. */
+/** Skips the tagged fields in a response header. Kafka defines no such fields so far. */
 function afterTags(frame: Buffer, at: number): number {
   let position = at + 1;
   for (let n = frame[at]!; n > 0; n--) {
@@ -298,7 +305,8 @@ interface Told {
 
 function refusalOf(error: InstanceType<typeof ResponseError>): Refusal {
   const told = error.errors.map((e) => (e as Told).apiId ?? UNNAMED);
-  // Errors of single records have no name and precede the error of their batch, so named errors go first.
+  // Errors of single records have no name and precede the error of their batch, so errors with a name are moved to the
+  // front.
   const ids = [...told.filter((id) => id !== UNNAMED), ...told.filter((id) => id === UNNAMED)];
   const api = /API (\w+)/.exec(error.message)?.[1] ?? 'a request';
   return new Refusal(api, ids, (error as unknown as { response?: unknown }).response);

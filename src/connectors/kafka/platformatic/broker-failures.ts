@@ -1,19 +1,22 @@
-// Internal errors of this client, and their translation to SluiceErrors: no error of the library reaches callers.
+// Internal errors of this client, and their conversion to SluiceErrors, so that no error of the library reaches callers.
 import { type ErrorCode, SluiceError } from '../../../core/errors.ts';
 
 /** Error of partitions that were not processed because another partition failed. */
 const NOT_THE_REASON = 'OPERATION_NOT_ATTEMPTED';
 
-/** The broker rejected a request. `ids` are the Kafka protocol's error names; the first meaningful name counts. */
+/**
+ * The broker rejected a request. `ids` are the Kafka protocol's error names; the first meaningful name determines the
+ * `type`.
+ */
 export class Refusal extends Error {
-  /** The first of `ids` that gives the reason. */
+  /** The first of `ids` that names the reason. */
   readonly type: string;
   readonly ids: readonly string[];
-  /** The rest of the response, as the library parsed it. */
+  /** The response as the library parsed it. */
   readonly response: unknown;
   readonly #api: string;
 
-  /** @param topics topics concerned, if the request covered several things */
+  /** `topics`: the topics concerned, if the request covered several topics. */
   constructor(api: string, ids: readonly string[], response: unknown = null, topics: readonly string[] = []) {
     const type = ids.find((id) => id !== NOT_THE_REASON) ?? ids[0] ?? 'UNKNOWN_SERVER_ERROR';
     super(`${[api, ...topics.map((topic) => `the topic ${topic}`)].join(', ')}: ${type}`);
@@ -37,7 +40,7 @@ export class NoConnection extends Error {
   }
 }
 
-/** Records cannot be read: damaged, or compressed with an unknown codec. */
+/** The error for records that are damaged or compressed with an unknown codec. */
 export class Unreadable extends Error {}
 
 const PASSING = new Set([
@@ -62,7 +65,7 @@ const PASSING = new Set([
   'THROTTLING_QUOTA_EXCEEDED',
   'LISTENER_NOT_FOUND',
 ]);
-/** Errors after which another broker may be the coordinator. */
+/** Errors that can mean that another broker has become the coordinator. */
 const MOVED = new Set(['NOT_COORDINATOR', 'COORDINATOR_NOT_AVAILABLE']);
 const REBALANCED = new Set([
   'ILLEGAL_GENERATION',
@@ -85,7 +88,10 @@ const NO_LOGIN = new Set(['SASL_AUTHENTICATION_FAILED', 'UNSUPPORTED_SASL_MECHAN
 const TLS_CODES =
   /^(ERR_TLS|ERR_SSL|ERR_OSSL|CERT_|DEPTH_ZERO|SELF_SIGNED|UNABLE_TO_|EPROTO)|self.signed|certificate|SSL routines|wrong version number|answers in TLS/i;
 
-/** Explains errors by the missing permission or wrong setting. The failed operation adds topic and group names. */
+/**
+ * Explanations of errors by a missing permission or a wrong setting. The failed operation adds the names of topics and
+ * groups.
+ */
 const WORDS: Readonly<Record<string, string>> = {
   TOPIC_AUTHORIZATION_FAILED: 'it may not read, write or describe the topic',
   GROUP_AUTHORIZATION_FAILED: 'it may not read the group',
@@ -95,7 +101,7 @@ const WORDS: Readonly<Record<string, string>> = {
     'the group contains members of another program with other assignments: they must leave first',
 };
 
-/** Whether a retry may help, because the cause is the cluster and not the request. */
+/** Whether a retry can succeed, because the cluster and not the request is the cause. */
 export const isPassing = (error: unknown): boolean =>
   error instanceof NoConnection
     ? codeOf(error) === 'kafka_unreachable'
@@ -133,7 +139,9 @@ function wordsOf(error: unknown): string {
   return why === null ? error.message : `${why} (${error.message})`;
 }
 
-/** Converts any internal error to a SluiceError. Its message has addresses and names, never record contents. */
+/**
+ * Converts an internal error to a SluiceError. Its message contains addresses and names, never the contents of records.
+ */
 export function failure(error: unknown, during: string): SluiceError {
   if (error instanceof SluiceError) return error;
   return new SluiceError(codeOf(error), `${during}: ${wordsOf(error)}`, { cause: error });

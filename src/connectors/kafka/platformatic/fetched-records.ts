@@ -1,4 +1,4 @@
-// Decodes the bytes of a fetch to records: only committed ones, each once.
+// Decodes the bytes of a fetch response into committed records, each once.
 // Formats: https://kafka.apache.org/protocol (Fetch, version 11), https://kafka.apache.org/documentation/#recordbatch
 import { type BatchCompression, unpackBatch } from '../client/codecs.ts';
 import {
@@ -22,19 +22,19 @@ export interface FetchedPartition {
   /** Error code of the Kafka protocol; 0: none. */
   readonly error: number;
   readonly highWatermark: bigint;
-  /** Offset behind the last record that readers of committed records can see. */
+  /** Offset after the last record that readers of committed records can see. */
   readonly lastStable: bigint;
   readonly logStart: bigint;
-  /** Aborted transactions: producer and first offset. */
+  /** The aborted transactions, each with its producer and first offset. */
   readonly aborted: readonly { readonly producerId: bigint; readonly first: bigint }[];
-  /** ID of a nearer broker to read from; -1: none. */
+  /** ID of a replica in the rack of this client that should be read instead of the leader; -1: none. */
   readonly preferredReplica: number;
   readonly batches: Buffer;
 }
 
 interface CommittedRecords {
   readonly records: IncomingRecord[];
-  /** Offset behind everything that was examined. */
+  /** Offset after everything that was decoded or skipped. */
   readonly next: bigint;
 }
 
@@ -84,7 +84,7 @@ const CODECS = ['none', 'gzip', 'snappy', 'lz4', 'zstd'] as const satisfies read
 
 /**
  * Decodes the committed records from offset `from`, in order.
- * @throws Unreadable a batch is damaged, of an old format, or compressed with an unknown codec
+ * @throws Unreadable if a batch is damaged, of an old format, or compressed with an unknown codec
  */
 export async function decodeRecords(topic: string, fetched: FetchedPartition, from: bigint): Promise<CommittedRecords> {
   const records: IncomingRecord[] = [];
@@ -117,7 +117,7 @@ const refuse = (codec: string) => (cause: unknown) => {
   throw new Unreadable(`a batch compressed with ${codec} cannot be decompressed: ${reason}`);
 };
 
-/** Yields whole batches. The size limit of the fetch may truncate the last one, which is omitted. */
+/** Yields whole batches. A last batch that the size limit of the fetch truncated is omitted. */
 function* batchesOf(bytes: Buffer): Generator<Buffer> {
   for (let at = 0; at + MAGIC_AT < bytes.length; ) {
     const end = at + LENGTH_AT + 4 + bytes.readInt32BE(at + LENGTH_AT);
@@ -155,7 +155,7 @@ class AbortedFilter {
   }
 }
 
-/** Key of a control batch's only record: version and type. */
+/** The key of the only record in a control batch. It contains a version and a type. */
 function controlKey(batch: Buffer): Buffer | null {
   const at = new Cursor(batch, BATCH_OVERHEAD);
   at.varint();
@@ -210,7 +210,7 @@ class Cursor {
     this.position = position;
   }
 
-  /** Decodes a zigzag number up to 2^53. */
+  /** Decodes a zigzag-encoded integer of up to 2^53. */
   varint(): number {
     const from = this.#from;
     let byte = from[this.position++]!;
@@ -234,7 +234,7 @@ class Cursor {
   headers(): RecordHeaders {
     const count = this.varint();
     if (count === 0) return NO_HEADERS;
-    // No prototype, because a header may be named `valueOf` or `__proto__`.
+    // The object has no prototype, because a header may be named `valueOf` or `__proto__`.
     const headers: Record<string, Buffer | Buffer[]> = Object.create(null);
     for (let i = 0; i < count; i++) {
       const name = this.bytes()?.toString() ?? '';

@@ -1,5 +1,6 @@
 // Fetches the partitions of one member, with a few concurrent fetches per leader.
-// Records are delivered in order, and never after the partition was revoked, paused or started at another offset.
+// Records of a partition are delivered in order. A response is dropped if its partition was revoked or started at
+// another offset in the meantime, and delayed while the partition is paused.
 import { inBackground } from '../../../core/async.ts';
 import { monotonicMs, sleep, startTimer } from '../../../core/clock.ts';
 import type { SluiceError } from '../../../core/errors.ts';
@@ -12,7 +13,7 @@ import { errorName, fetchV11 } from './kafka-protocol.ts';
 interface FetchEvents {
   records(partition: number, records: IncomingRecord[], next: bigint, highWatermark: bigint): void;
   skipped(partition: number, next: bigint): void;
-  /** The topic no longer has the offset to read. The partition waits for `startAt`. */
+  /** The topic no longer has the next offset. The partition waits for `startAt`. */
   lost(partition: number, error: SluiceError): void;
   /** Called for an error that no retry can fix. */
   failed(error: unknown): void;
@@ -34,34 +35,37 @@ interface Held {
 }
 
 interface Reading {
-  /** Offset to read next; null: waits for `startAt`. */
+  /** Offset to read next; null: the partition waits for `startAt`. */
   position: bigint | null;
   paused: boolean;
   busy: boolean;
-  /** Changes whenever pending responses become invalid. */
+  /** Incremented when pending responses become invalid. */
   version: number;
   /** Records that arrived while the partition was paused. */
   held: Held | null;
-  /** Broker to read from instead of the leader; -1: none. */
+  /** The replica to read from instead of the leader; -1: none. */
   replica: number;
-  /** Number of lookups of a missing offset. */
+  /** Number of times that a missing offset was looked up. */
   looks: number;
 }
 
-/** Maximum concurrent fetches to one broker. Partitions resumed during a fetch go into the next one. */
+/** Maximum concurrent fetches to one broker. A partition that is resumed during a fetch is part of the next fetch. */
 const FETCHES = 3;
 /** Maximum bytes of one response, unless a single batch or `fetchBytes` is larger. */
 const ANSWER_BYTES = 2 * 1024 * 1024;
-/** A response with fewer bytes is paced. */
+/** After a response with fewer bytes, the next fetch is delayed to the next tick. */
 const LITTLE_BYTES = 64 * 1024;
 const READ_COMMITTED = 1;
 const FIRST_PAUSE_MS = 50;
 const MAX_PAUSE_MS = 1_000;
-/** Maximum lookups of a missing offset, because a new leader may lag for a moment. */
+/**
+ * Maximum number of lookups of a missing offset. Several are needed because a new leader may be behind for a short
+ * time.
+ */
 const LOOKS = 5;
 const LOOK_MS = 500;
 /**
- * Time for which brokers must report a topic missing before it counts as missing, ms. A broker that has just started
+ * How long brokers must report a topic as missing before it is treated as missing, ms. A broker that has just started
  * may not list it yet.
  */
 const MISSING_MS = 5_000;
@@ -74,7 +78,7 @@ export class Fetcher {
   readonly #slots = new Map<number, Set<number>>();
   readonly #end = new AbortController();
   #planned = false;
-  /** Callbacks for the next tick of the pace. */
+  /** Callbacks to call at the next tick. */
   #resting: (() => void)[] = [];
   #failures = 0;
   #missingSince: number | null = null;
@@ -151,7 +155,7 @@ export class Fetcher {
     for (const [broker, partitions] of wanted) {
       const slots = this.#slots.get(broker) ?? new Set();
       this.#slots.set(broker, slots);
-      // While the leader is unknown, a single fetch attempt looks it up.
+      // While the leader is unknown, there is one fetch attempt at a time, which looks up the leader.
       const limit = broker < 0 ? 1 : FETCHES;
       for (let slot = 0; slot < limit; slot++) {
         if (slots.has(slot)) continue;
@@ -162,7 +166,7 @@ export class Fetcher {
     }
   }
 
-  /** Never rejects. */
+  /** Fetches partitions from a broker. Never rejects. */
   async #fetch(broker: number, slot: number, partitions: readonly number[], slots: Set<number>): Promise<void> {
     const asked = new Map<number, { reading: Reading; version: number }>();
     for (const partition of partitions) {
@@ -194,7 +198,7 @@ export class Fetcher {
   }
 
   /**
-   * Delays `then` to the next tick if paced. All partitions share the ticks, so that one fetch covers as many
+   * Calls `then`; if `paced`, at the next tick. All partitions share the ticks, so that one fetch covers as many
    * partitions as possible.
    */
   #rest(paced: boolean, then: () => void): void {
@@ -292,7 +296,9 @@ export class Fetcher {
     this.#events.lost(fetched.partition, offsetLost(why));
   }
 
-  /** Waits and looks up the leaders, so that the next fetch is a retry. Reports permanent errors. */
+  /**
+   * After a failed fetch: waits and looks up the leaders, so that the next fetch is a retry. Reports permanent errors.
+   */
   async #mend(error: unknown, asked: ReadonlyMap<number, { reading: Reading }>): Promise<void> {
     if (this.#end.signal.aborted) return;
     for (const { reading } of asked.values()) reading.replica = -1;

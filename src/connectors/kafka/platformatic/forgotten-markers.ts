@@ -1,7 +1,8 @@
 // Detects transactions that a restarted broker ended without writing markers to their partitions.
-// Observed with 4.3.1, whose log then has only PrepareCommit and CompleteCommit; it seems to treat leaders that it does
-// not know yet as deleted partitions. The records and offsets hang: readers stop before them forever, and they take
-// over the outcome of the same producer's next transaction.
+// This was observed with Kafka 4.3.1, whose transaction log then has only PrepareCommit and CompleteCommit. The broker
+// seems to treat partitions whose leader it does not know yet as deleted. The records and offsets of such a transaction
+// hang: readers of committed records stop in front of them, and they get the outcome of the next transaction of the
+// same producer.
 import { type BrokerCluster, offsetsOf } from './broker-cluster.ts';
 import type { BrokerConnection } from './broker-connection.ts';
 import { hasMoved, isPassing, Refusal, refusedAs } from './broker-failures.ts';
@@ -16,8 +17,8 @@ const DECISIONS: Readonly<Record<string, boolean>> = {
 };
 
 /**
- * Whether the last transaction of this ID was committed; null: it is open, none exists, or the broker has no record of
- * it.
+ * Whether the last transaction of this transactional ID was committed. null: the transaction is open, does not exist,
+ * or is unknown to the broker.
  */
 export async function lastDecision(broker: BrokerConnection, transactionalId: string): Promise<boolean | null> {
   const { apiKeys } = await broker.call(apiVersionsV3.api, ['sluice', '1']);
@@ -32,8 +33,8 @@ export async function lastDecision(broker: BrokerConnection, transactionalId: st
 }
 
 /**
- * Partitions that readers of committed records cannot read to the end, including those with open transactions of other
- * producers.
+ * The partitions that readers of committed records cannot read to the end. They may also have open transactions of
+ * other producers.
  */
 export async function unfinished(cluster: BrokerCluster, topics: readonly string[]): Promise<Map<string, number[]>> {
   const found = new Map<string, number[]>();
@@ -48,7 +49,7 @@ export async function unfinished(cluster: BrokerCluster, topics: readonly string
           open.map(([partition]) => partition),
         );
     } catch (error) {
-      // A permanent refusal is left for the next write to this topic to report.
+      // A permanent error is ignored here: the next write to this topic reports it.
       if (!(error instanceof Refusal) || isPassing(error)) throw error;
     }
   }

@@ -1,5 +1,5 @@
-// A member's requests to its group coordinator: join, sync, heartbeat, commit, leave.
-// Keeps only the member's identity, not the state of its partitions.
+// The requests of a group member to its coordinator: join, sync, heartbeat, commit, leave.
+// Stores the identity of the member, but not the state of its partitions.
 
 import { monotonicMs } from '../../../core/clock.ts';
 import type { MemberIdentity, MemberOptions } from '../client/kafka-client.ts';
@@ -20,7 +20,7 @@ import type { BrokerConnection } from './broker-connection.ts';
 import { hasMoved, isRebalanced, NoConnection, type Refusal, refusedAs } from './broker-failures.ts';
 import { heartbeatV4, joinGroupV7, leaveGroupV4, offsetCommitV8, syncGroupV5 } from './kafka-protocol.ts';
 
-/** Extra time beyond the coordinator's own wait for other members, ms. */
+/** Time added to the timeout of a join, during which the coordinator waits for other members, ms. */
 const ANSWER_MARGIN_MS = 10_000;
 const COMMIT_TIMEOUT_MS = 10_000;
 
@@ -31,14 +31,17 @@ export class GroupCoordination {
   #generation = -1;
   #synced = false;
   #eager = false;
-  /** Number of unanswered joins. Until a join is answered, the broker answers no other request on its connection. */
+  /**
+   * Number of unanswered joins. Until the broker has answered a join, it answers no other request on the same
+   * connection.
+   */
   #joins = 0;
   /** When the coordinator last confirmed the membership, on the monotonic clock, ms. */
   confirmed = Number.NEGATIVE_INFINITY;
   readonly #onNews: () => void;
   #link: BrokerConnection | null = null;
 
-  /** `onNews` is called when the connection used for heartbeats has ended. */
+  /** `onNews` is called when the connection for heartbeats has ended. */
   constructor(cluster: BrokerCluster, options: MemberOptions, onNews: () => void) {
     this.#cluster = cluster;
     this.#options = options;
@@ -49,30 +52,30 @@ export class GroupCoordination {
     return { memberId: this.#memberId, generation: this.#generation, instanceId: this.#options.instanceId };
   }
 
-  /** Whether the coordinator may list this member. */
+  /** Whether the coordinator may consider this process a member of the group. */
   get isKnown(): boolean {
     return this.#generation >= 0;
   }
 
   /**
-   * Whether the partitions of this generation have arrived. Between JoinGroup and SyncGroup no member may keep
-   * partitions of the previous generation.
+   * Whether this member has received its partitions of the current generation. Between JoinGroup and SyncGroup, no
+   * member may keep partitions of the previous generation.
    */
   get isSynced(): boolean {
     return this.isKnown && this.#synced;
   }
 
   /**
-   * Whether the last generation was eager because some member supports only this protocol. Members then join the next
-   * generation without partitions.
+   * Whether the last generation used the eager protocol, because a member supports only this protocol. All members must
+   * then join the next generation without partitions.
    */
   get isEager(): boolean {
     return this.#eager;
   }
 
   /**
-   * Joins with the owned partitions. Resolves when every member has joined, with the partitions of the new generation.
-   * In an eager generation, `giveUp` is called before any member can receive partitions.
+   * Joins the group with the owned partitions. When every member has joined, resolves with the partitions of the new
+   * generation. In an eager generation, `giveUp` is called before any member can receive partitions.
    * @throws Refusal | NoConnection
    */
   async join(owned: readonly number[], giveUp: () => void): Promise<readonly number[]> {
@@ -165,7 +168,8 @@ export class GroupCoordination {
   async leave(timeoutMs: number): Promise<void> {
     if (this.#memberId === '') return;
     const member = { memberId: this.#memberId, groupInstanceId: this.#options.instanceId, reason: null };
-    // Uses the open connection, because a new one would cost a TLS handshake and a login during shutdown.
+    // Uses the existing connection if possible: a new connection would need a TLS handshake and a login during
+    // shutdown.
     const broker = await this.#coordinator(this.#joins > 0 ? 'aside' : 'group');
     await broker.call(leaveGroupV4.api, [this.#options.group, [member]], { timeoutMs });
   }
@@ -192,7 +196,7 @@ export class GroupCoordination {
     const subscriptions = new Map(members.map((m) => [m.memberId, decodeSubscription(m.metadata)]));
     const counts = new Map<string, number>();
     for (const topic of new Set([...subscriptions.values()].flatMap((s) => s.topics))) {
-      // If other members' topic is missing, or this member may not read it, those members report the problem.
+      // If a topic of other members is missing or this member may not read it, those members report the problem.
       const layout = this.#cluster.layout(topic, 0);
       counts.set(
         topic,

@@ -1,4 +1,4 @@
-// A group member as a state machine: joins, sends heartbeats, reads its partitions, and reconnects by itself.
+// A group member as a state machine: joins, sends heartbeats, reads its partitions, and reconnects after failures.
 import { inBackground } from '../../../core/async.ts';
 import { monotonicMs, sleep, startTimer, stopTimer } from '../../../core/clock.ts';
 import { SluiceError } from '../../../core/errors.ts';
@@ -11,12 +11,13 @@ import { GroupCoordination } from './group-coordination.ts';
 
 const FIRST_PAUSE_MS = 50;
 const MAX_PAUSE_MS = 1_000;
-/** Longest wait for the coordinator's response when leaving, ms. */
+/** Maximum time to wait for the coordinator's response when leaving, ms. */
 const LEAVE_MS = 1_000;
-/** A topic counts as missing after brokers have reported it missing for this long, ms. */
+/** How long brokers must report a topic as missing before it is treated as missing, ms. */
 const MISSING_MS = 5_000;
 /**
- * Time limit of the first join while only some brokers answer, ms. Meanwhile another broker can become the coordinator.
+ * Time limit of the first join if only some brokers answer, ms. During this time, another broker can become the
+ * coordinator.
  */
 const FIRST_JOIN_MS = 60_000;
 
@@ -29,7 +30,7 @@ const FIRST_JOIN_MS = 60_000;
  * | gone | owns no partitions; pauses for a growing time | connecting |
  * | failed, stopped | all connections are closed | — |
  *
- * A single loop performs all steps, so they never run concurrently. Other methods only wake it.
+ * A single loop performs all steps, so that they never run concurrently. Other methods only wake the loop.
  */
 export class PlatformaticMember implements GroupMember {
   readonly #options: MemberOptions;
@@ -43,10 +44,10 @@ export class PlatformaticMember implements GroupMember {
   #stopping: Promise<void> | null = null;
   /** Ends the current wait of the loop. */
   #wake: (() => void) | null = null;
-  /** The next wait ends immediately. */
+  /** Whether the next wait of the loop must end immediately. */
   #woken = false;
   #owned: readonly number[] = [];
-  /** Partitions of the last generation, kept while the membership is uncertain. */
+  /** The partitions of the last generation, remembered while the membership is uncertain. */
   #held: readonly number[] = [];
   #partitions = 0;
   #began = 0;
@@ -106,8 +107,8 @@ export class PlatformaticMember implements GroupMember {
   async isMember(): Promise<boolean> {
     const { confirmed } = this.#membership;
     const age = monotonicMs() - confirmed;
-    // While this member joins, the coordinator's answer is pending, so the last confirmation counts for the session
-    // timeout.
+    // While this member joins, the coordinator does not answer heartbeats. So the last confirmation is valid for the
+    // session timeout.
     if (this.#state === 'joining') return this.#membership.isKnown && age < this.#options.sessionTimeoutMs;
     if (this.#state !== 'joined') return false;
     if (age <= this.#options.heartbeatIntervalMs) return true;
@@ -177,7 +178,8 @@ export class PlatformaticMember implements GroupMember {
   async #join(): Promise<void> {
     const { topic } = this.#options;
     this.#enter('joining', null);
-    // Counts the partitions again, so that a change already known to the leader is not detected later.
+    // The partitions are counted again, so that a change that the leader already knows does not cause another rebalance
+    // later.
     this.#partitions = (await this.#cluster.layout(topic, 0)).leaders.length;
     if (this.#membership.isEager) this.#letGo();
     const given = await this.#membership.join(this.#owned, () => this.#letGo());
@@ -192,7 +194,7 @@ export class PlatformaticMember implements GroupMember {
     this.#take(given, kept);
   }
 
-  /** Continues the generation after a short outage, if a heartbeat confirms it. */
+  /** After a short outage: continues the generation if a heartbeat confirms it. */
   async #comeBack(): Promise<void> {
     if (this.#state === 'joined') return;
     await this.#cluster.layout(this.#options.topic, 0);
@@ -231,7 +233,7 @@ export class PlatformaticMember implements GroupMember {
   }
 
   /**
-   * Sends a heartbeat. If the coordinator moved or the connection broke, retries before the membership counts as
+   * Sends a heartbeat. If the coordinator moved or the connection broke, retries before the membership is treated as
    * uncertain.
    */
   async #beat(): Promise<void> {
@@ -298,7 +300,7 @@ export class PlatformaticMember implements GroupMember {
     this.#events.revoked(null);
   }
 
-  /** Assigns the partition again, so that its lease determines a new start offset. */
+  /** Revokes and assigns the partition again, so that its lease determines a new start offset. */
   #lost(partition: number, error: SluiceError): void {
     if (this.#over || !this.#owned.includes(partition)) return;
     this.#events.restarting(error);
@@ -314,7 +316,7 @@ export class PlatformaticMember implements GroupMember {
     this.#wakeUp();
     this.#fetcher.stop();
     this.#first.reject(error);
-    // Leaving at once spares other members the wait for the session timeout.
+    // Other members need not wait for the session timeout if this member leaves immediately.
     inBackground('leaving a group', () => this.#leave().finally(() => this.#cluster.destroy()));
     if (this.#everJoined) this.#events.failed(error);
   }
@@ -330,7 +332,7 @@ export class PlatformaticMember implements GroupMember {
     this.#wake?.();
   }
 
-  /** Waits for `ms`, or until woken. Never rejects. */
+  /** Waits for `ms` milliseconds, or until `#wake` is called. Never rejects. */
   async #wait(ms: number): Promise<void> {
     if (!this.#woken) {
       const { promise, resolve } = Promise.withResolvers<void>();

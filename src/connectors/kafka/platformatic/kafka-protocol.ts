@@ -1,6 +1,6 @@
-// Imports only the used parts of @platformatic/kafka, each from its own file.
-// The package's main module also loads clients, metrics and schema registries: half a second of CPU time and 30 MB in
-// every process that reads a topic.
+// Imports only the modules of @platformatic/kafka that are used, each from its own file.
+// The main module of the package would also load clients, metrics and schema registries. This costs half a second of
+// CPU time and 30 MB in every process that reads a topic.
 import { createRequire } from 'node:module';
 import { pathToFileURL } from 'node:url';
 import type * as Library from '@platformatic/kafka';
@@ -10,7 +10,7 @@ const part = async <T>(file: string): Promise<T> => (await import(new URL(file, 
 
 export type { API, Connection, ResponseParser, Writer } from '@platformatic/kafka';
 
-// API versions that all brokers from 2.5 to 4.x support.
+// All brokers from Kafka 2.5 to 4.x support these API versions.
 export const { Reader } = await part<Pick<typeof Library, 'Reader'>>('protocol/reader.js');
 export const { ResponseError } = await part<Pick<typeof Library, 'ResponseError'>>('errors.js');
 export const { protocolErrorsCodesById } =
@@ -44,10 +44,10 @@ export const addOffsetsToTxnV3 = await part<typeof Library.addOffsetsToTxnV3>('a
 export const txnOffsetCommitV3 = await part<typeof Library.txnOffsetCommitV3>('apis/producer/txn-offset-commit-v3.js');
 export const endTxnV3 = await part<typeof Library.endTxnV3>('apis/producer/end-txn-v3.js');
 
-// These modules load the entire protocol, so they are imported only for a login.
+// These modules load the entire protocol, so they are imported only when a login needs them.
 export const saslPlain = () => part<typeof Library.saslPlain>('protocol/sasl/plain.js');
 export const saslScramSha = () => part<typeof Library.saslScramSha>('protocol/sasl/scram-sha.js');
 
-/** The Kafka protocol's error name for an error code. */
+/** The name of an error code in the Kafka protocol. */
 export const errorName = (number: number): string =>
   (protocolErrorsCodesById as Readonly<Record<number, string>>)[number] ?? 'UNKNOWN_SERVER_ERROR';

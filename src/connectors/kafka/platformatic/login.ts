@@ -16,15 +16,15 @@ import { type Connection, saslAuthenticateV1, saslHandshakeV1, saslPlain, saslSc
 
 const CONNECT_TIMEOUT_MS = 10_000;
 const REQUEST_TIMEOUT_MS = 30_000;
-/** Share of a login's lifetime after which a new connection is opened. */
+/** Fraction of a login's lifetime after which a new connection is opened. */
 const RENEWED_AFTER = 0.8;
 /**
- * Share of a login's lifetime during which it is used if no new connection can be opened. Less than 1, because the
- * broker's clock started earlier.
+ * Fraction of a login's lifetime during which it is used if no new connection can be opened. It is less than 1, because
+ * the broker started to count the lifetime earlier.
  */
 const USED_FOR = 0.95;
 
-/** @throws SluiceError kafka_config when a file or variable cannot be read */
+/** The connection settings of the client. @throws SluiceError kafka_config if a file or variable cannot be read */
 export function wireOf(connection: KafkaConnection): Wire {
   const tls = tlsOptions(connection.tls);
   return {
@@ -48,8 +48,9 @@ const MECHANISMS = {
 } as const;
 
 /**
- * @throws Refusal SASL_AUTHENTICATION_FAILED and similar; NoConnection; SluiceError without a token or if the broker
- * rejected it
+ * Logs in on a connection.
+ * @throws Refusal SASL_AUTHENTICATION_FAILED and similar errors; NoConnection; SluiceError if the client has no token
+ * or the broker rejected it
  */
 export async function logIn(broker: BrokerConnection, login: KafkaLogin): Promise<void> {
   let lifetimeMs = 0;

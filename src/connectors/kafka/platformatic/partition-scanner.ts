@@ -10,9 +10,9 @@ import { errorName, fetchV11 } from './kafka-protocol.ts';
 const READ_COMMITTED = 1;
 const FETCH_WAIT_MS = 250;
 const DEFAULT_FETCH_BYTES = 1024 * 1024;
-/** Longest wait for a broker that restarts, ms. */
+/** Maximum time to wait for a broker that restarts, ms. */
 const PATIENCE_MS = 15_000;
-/** Maximum consecutive empty fetches where a record must exist. */
+/** Maximum number of consecutive empty fetches at an offset where a record must exist. */
 const SILENT_FETCHES = 40;
 
 export class PlatformaticScanner implements PartitionScanner {
@@ -42,7 +42,7 @@ export class PlatformaticScanner implements PartitionScanner {
           const gone = new Refusal('Fetch', ['OFFSET_OUT_OF_RANGE']);
           throw failure(gone, `partition ${partition} of ${topic} has no offset ${position}`);
         }
-        // Retention deleted the next record to read.
+        // Retention deleted the next record, so reading continues at the first remaining record.
         position = low;
         continue;
       }
@@ -80,7 +80,7 @@ export class PlatformaticScanner implements PartitionScanner {
   }
 }
 
-/** null: the offset is not in the topic. @throws Refusal | NoConnection */
+/** Fetches records starting at `position`; null: the topic does not have this offset. @throws Refusal | NoConnection */
 async function fetchOf(
   cluster: BrokerCluster,
   { topic, partition }: ScanRange,

@@ -1,5 +1,5 @@
-// Implements the client interface with the protocol encoding of @platformatic/kafka and our own connections and states.
-// This file has the queries about topics and groups. Members, writers and scanners have their own files.
+// Implements the client interface with the protocol encoding of @platformatic/kafka, but with its own connections and states.
+// This file has the queries about topics and groups. Members, writers and scanners are in other files.
 
 import { monotonicMs, sleep } from '../../../core/clock.ts';
 import type { KafkaConnection } from '../client/connection.ts';
@@ -22,9 +22,9 @@ export const platformaticClient: KafkaClient = {
   scanner: (connection) => new PlatformaticScanner(connection),
 };
 
-/** Longest wait for a broker that restarts, ms. */
+/** Maximum time to wait for a broker that restarts, ms. */
 const PATIENCE_MS = 5_000;
-/** Longest wait for open transactions, ms. Longer than our own transactions may stay open. */
+/** Maximum time to wait for open transactions, ms. It exceeds the time that transactions of Sluice can be open. */
 const STABLE_MS = 15_000;
 const TOPIC_RESOURCE = 2;
 const READ_COMMITTED = 1;
