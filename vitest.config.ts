@@ -3,6 +3,7 @@ import path from 'node:path';
 import { defineConfig } from 'vitest/config';
 import { KEPT_FOLDER } from './test/support/kept-folder.ts';
 import { PATIENCE_MS, TEST_TIMEOUT_MS } from './test/support/patience.ts';
+import { InterleavingSequencer } from './test/support/sequencer.ts';
 import { SummaryReporter } from './test/support/summary-reporter.ts';
 
 /** Imports of test files that do more in a campaign. */
@@ -95,6 +96,10 @@ export default defineConfig(({ mode }) => {
   return {
     test: {
       maxWorkers: 2,
+      // A given sequencer would disable --sequence.shuffle.
+      ...(process.argv.some((word) => word.startsWith('--sequence'))
+        ? {}
+        : { sequence: { sequencer: InterleavingSequencer } }),
       reporters: [isWhole ? 'minimal' : 'default', new SummaryReporter(tier, seed, omitted)],
       projects: [
         {
