@@ -14,6 +14,10 @@ export interface ForestSpec {
   /** Every leaf has a weight for every target, or one for the target of its tree, or (two classes) for class 0 only. */
   weights: 'all' | 'one' | 'first';
   modes: readonly string[];
+  /** All branches of a level have the same test, as in CatBoost. */
+  symmetric?: boolean;
+  /** What differs in one branch of the forest from the test of its level. */
+  asymmetry?: 'value' | 'mode' | 'feature' | 'missing';
   missing: boolean;
   base: number;
   post: string;
@@ -98,7 +102,35 @@ export function forestNode(spec: ForestSpec): NodeSpec {
       } else t.no[i] = t.ids[grow(leaves - left)]!;
       return i;
     };
-    grow(next() < 0.1 ? 1 : 1 + Math.floor(next() * spec.leaves));
+    const growLevels = (
+      levels: readonly { mode: string; feature: number; value: number; missing: number }[],
+    ): number => {
+      const [level, ...below] = levels;
+      if (!level) return leaf();
+      const i = add(level.mode, level.feature, level.value);
+      t.missing[i] = level.missing;
+      t.yes[i] = t.ids[growLevels(below)]!;
+      t.no[i] = t.ids[growLevels(below)]!;
+      return i;
+    };
+    if (!spec.symmetric) grow(next() < 0.1 ? 1 : 1 + Math.floor(next() * spec.leaves));
+    else {
+      const depth = Math.floor(next() * (Math.log2(spec.leaves) + 1));
+      const levels = Array.from({ length: depth }, () => ({
+        mode: pick(spec.modes),
+        feature: Math.floor(next() * spec.features),
+        value: next() < 0.7 ? pick(THRESHOLDS) : Math.round(next() * 400 - 200) / 8,
+        missing: spec.missing && next() < 0.4 ? 1 : 0,
+      }));
+      growLevels(levels);
+    }
+  }
+  if (spec.asymmetry) {
+    const changed = pick(modes.flatMap((mode, i) => (mode === 'LEAF' ? [] : [i])));
+    if (spec.asymmetry === 'value') values[changed]! += 1;
+    else if (spec.asymmetry === 'mode') modes[changed] = modes[changed] === 'BRANCH_GT' ? 'BRANCH_LEQ' : 'BRANCH_GT';
+    else if (spec.asymmetry === 'feature') t.features[changed] = (t.features[changed]! + 1) % spec.features;
+    else t.missing[changed] = 1 - t.missing[changed]!;
   }
   const real = (name: string, numbers: readonly number[]): Record<string, AttributeValue> =>
     numbers.length === 0

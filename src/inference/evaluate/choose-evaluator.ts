@@ -64,7 +64,7 @@ const BUDGET_MS = 600;
 /** Maximum accepted difference of scores. Adding in a different order can cause such differences. */
 export const TOLERANCE = 1e-6;
 /** Must be incremented when the evaluators or the comparison change, to invalidate the verdicts of older releases. */
-const RULES = 2;
+const RULES = 3;
 
 /** Imported on demand, because a worker that evaluates natively must not pay for ONNX Runtime. */
 async function openOnnxRuntime(model: OnnxModel, manifest: Manifest): Promise<Evaluator> {

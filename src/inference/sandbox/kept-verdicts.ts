@@ -11,7 +11,7 @@ import type { NativePlan } from '../evaluate/native/native-plan.ts';
 
 const KIND = 'verdict';
 /** Must be incremented when the format of plans changes within a release. */
-const RULES = '2';
+const RULES = '3';
 /** Maximum size of a cached verdict with its plan in bytes. A larger entry would evict all other entries. */
 const MOST_BYTES = 64 * 1024 * 1024;
 /** Number of leading bytes that suffice to identify a processor. */

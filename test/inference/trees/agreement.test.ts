@@ -59,7 +59,7 @@ const spec: fc.Arbitrary<ForestSpec> = fc.record({
   positive: fc.boolean(),
 });
 
-const kernelsOf = (s: ForestSpec): Kernel[] => (s.leaves <= 64 ? ['quickscorer', 'walk'] : ['walk']);
+const kernelsOf = (s: ForestSpec): Kernel[] => (s.leaves <= 64 || s.symmetric ? ['quickscorer', 'walk'] : ['walk']);
 
 async function agrees(s: ForestSpec): Promise<void> {
   for (const kernel of kernelsOf(s)) {
@@ -70,6 +70,54 @@ async function agrees(s: ForestSpec): Promise<void> {
 test('binary classifiers of all modes have the same bits', async () => {
   await fc.assert(fc.asyncProperty(spec, agrees), { numRuns: 80 });
 });
+
+test('symmetric trees have the same bits', async () => {
+  const symmetric = fc.record({
+    base: spec,
+    leaves: fc.constantFrom(1, 2, 4, 16, 64, 128, 256),
+    trees: fc.constantFrom(1, 2, 15, 16, 17, 45, 127, 130),
+    regressor: fc.boolean(),
+    aggregate: fc.constantFrom('SUM', 'AVERAGE', 'MIN', 'MAX'),
+    double: fc.boolean(),
+    targets: fc.constantFrom(1, 3),
+  });
+  await fc.assert(
+    fc.asyncProperty(symmetric, async ({ base, regressor, aggregate, targets, ...more }) => {
+      const own = { ...base, ...more, symmetric: true };
+      if (!regressor) return agrees(own);
+      await agrees({ ...own, kind: 'regressor', targets, aggregate, weights: 'all', base: 0, post: 'NONE' });
+    }),
+    { numRuns: 60 },
+  );
+});
+
+const symmetricForest = (seed: number): ForestSpec => ({ seed, kind: 'classifier', trees: 4, leaves: 16, features: 5, targets: 2, weights: 'first', modes: LEQ, missing: true, symmetric: true, base: 1, post: 'LOGISTIC' }); // biome-ignore format: one line
+
+/** Bits per tree in the rows of the tables. */
+function bitsOf(s: ForestSpec): number[] {
+  const inputs = [{ name: 'x', type: 'float32', width: s.features }] as const;
+  const plan = planNative(readOnnx(forestFile(s)), 'scores', inputs, 'quickscorer');
+  const text = JSON.stringify(plan, (key, value) => (key === 'code' || key === 'memory' ? undefined : value));
+  return [...new Set(Array.from(text.matchAll(/tile\d+x(\d+)x/g), ([, bits]) => Number(bits)))];
+}
+
+test('the table rows of symmetric trees have a byte per tree', () => {
+  for (let seed = 1; seed <= 5; seed++) expect(bitsOf(symmetricForest(seed))).toEqual([8]);
+});
+
+test.each(['value', 'mode', 'feature', 'missing'] as const)(
+  'trees with another %s in one branch have the same bits',
+  async (asymmetry) => {
+    let masks = 0;
+    for (let seed = 1; seed <= 10; seed++) {
+      const s = { ...symmetricForest(seed), asymmetry };
+      await agrees(s);
+      if (bitsOf(s)[0] === 32) masks++;
+    }
+    // The changed branch may be the only one of its level.
+    expect(masks).toBeGreaterThan(3);
+  },
+);
 
 test('classifiers of many classes have the same bits', async () => {
   const many = fc.record({
