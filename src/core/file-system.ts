@@ -14,7 +14,7 @@ const WORDS: Readonly<Record<string, string>> = {
   ENFILE: 'this machine has too many open files',
   ENOENT: 'it or its folder does not exist',
   ENOSPC: 'no space is left on the disk',
-  EPERM: 'it is not permitted',
+  EPERM: 'the system does not permit it',
   EROFS: 'the file system is read-only',
 };
 
@@ -92,7 +92,7 @@ async function makeFolder(folder: string): Promise<void> {
     );
   if (await attempt()) return;
   await makeFolder(path.dirname(folder));
-  if (!(await attempt())) throw Object.assign(new Error('the folder cannot be made'), { code: 'ENOENT' });
+  if (!(await attempt())) throw Object.assign(new Error('the folder cannot be created'), { code: 'ENOENT' });
 }
 
 /** Fills `target` from a position of a file. Returns false if the file ends before. @throws Error of the file system */
