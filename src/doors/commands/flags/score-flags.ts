@@ -168,7 +168,7 @@ export const SCORE_COMMANDS = {
       block_bytes: blockBytesFlag,
       by: {
         schema: maybe(
-          'deadline of the sharded run, written as for --deadline: measures samples to estimate the time and the number of shards',
+          'deadline of the sharded run, in the format of --deadline; samples are scored to estimate the duration and the number of shards',
         ),
         value: 'time',
       },
