@@ -34,7 +34,10 @@ export async function loadPackage(folder: string): Promise<ModelPackage> {
   assertWithinLimits(parsed.value, files);
   const twice = parsed.value.columns.filter((c) => saidTwice(c)).map((c) => c.name);
   if (twice.length > 0)
-    throw new SluiceError('model_invalid', `${file}: columns.${twice[0]}: set only one of codes, codes_file, values and values_file`);
+    throw new SluiceError(
+      'model_invalid',
+      `${file}: columns.${twice[0]}: set only one of codes, codes_file, values and values_file`,
+    );
   const content = (name: string) => readPackageFile({ folder, ref, sha256, files, locked: false }, name);
   const manifest = await readCategoryFiles(parsed.value, content);
   const problems = inconsistencies(manifest);
