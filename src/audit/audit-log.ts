@@ -72,7 +72,7 @@ async function endOf(file: string, before: ChainEnd): Promise<FileEnd> {
     await handle.read(tail, 0, tail.length, from);
     const found = lastRecord(tail);
     if (!found && from > 0) {
-      throw new SluiceError('audit_broken', `the last ${TAIL_BYTES} bytes of ${file} are not records`);
+      throw new SluiceError('audit_broken', `the last ${TAIL_BYTES} bytes of ${file} contain no audit record`);
     }
     const rest = tail.subarray(found?.after ?? 0);
     const wantsNewline = rest.length > 0 && rest.at(-1) !== NEWLINE;

@@ -100,7 +100,7 @@ class Chain {
       const record = ended ? readRecord(bytes) : null;
       const fits = record !== null && this.#follows(record);
       if (line === 1 && record?.kind !== 'head' && this.#unread === null && record !== null) {
-        return broken('the file does not start with its first record');
+        return broken('the first record of the file is missing');
       }
       if (this.#unread && fits && record.kind === 'recovered' && this.#isTorn(record, this.#unread)) {
         this.#result.torn.push({ file, line: this.#unread.line, bytes: this.#unread.bytes });
@@ -131,7 +131,7 @@ class Chain {
   #misplaced({ seq }: ReadRecord): string {
     const expected = (this.#last?.seq ?? 0) + 1;
     if (seq === expected) return `record ${seq} does not match the hash of the record before it`;
-    return `record ${seq} is in the place of record ${expected}`;
+    return `record ${seq} was found where record ${expected} was expected`;
   }
 
   #isTorn({ fields }: ReadRecord, { bytes, sum }: Unread): boolean {
@@ -150,7 +150,11 @@ class Chain {
     const { broken } = this.#result;
     const missing = !this.#headSeen && !broken;
     const last = this.#last ?? CHAIN_START;
-    const gone: ChainBreak = { file: '-', line: 0, why: 'the required record is missing: the end was cut off' };
+    const gone: ChainBreak = {
+      file: '-',
+      line: 0,
+      why: 'the record with the required hash is missing: the end of the log was cut off',
+    };
     return {
       ...this.#result,
       whole: broken === null && !missing,

@@ -15,22 +15,23 @@ export const RegistryOptionsSchema = Type.Object(
     cache_max_bytes: Type.Integer({
       minimum: 1,
       default: 10 * GIB,
-      description: 'maximum cached packages; the least recently used are removed first, packages in use never',
+      description:
+        'maximum size of the cached packages; the least recently used packages are removed first, packages in use never',
     }),
     refresh_ms: Type.Integer({
       minimum: 100,
       default: 5000,
-      description: 'aliases and versions in use are looked up this often, in the background',
+      description: 'interval at which aliases and versions in use are looked up in the background',
     }),
     timeout_ms: Type.Integer({
       minimum: 100,
       default: 5000,
-      description: 'a call must be answered within this; a transfer may stall for no longer',
+      description: 'timeout of a call, and of a transfer that makes no progress',
     }),
     retries: Type.Integer({ minimum: 0, maximum: 10, default: 3, description: 'retries of a failed call' }),
     ca_file: text('PEM file with trusted certificate authorities, instead of the authorities of the system'),
     endpoint: text(
-      's3: address of the server; default: $AWS_ENDPOINT_URL_S3, else $AWS_ENDPOINT_URL, else that of the region',
+      's3: address of the server; default: $AWS_ENDPOINT_URL_S3, else $AWS_ENDPOINT_URL, else the address of the region',
     ),
     region: text('s3: region; default: $AWS_REGION, else $AWS_DEFAULT_REGION, else us-east-1'),
     path_style: Type.Optional(
@@ -40,8 +41,8 @@ export const RegistryOptionsSchema = Type.Object(
     ),
     profile: text('s3: section of the shared credentials file; default: $AWS_PROFILE, else default'),
     username: text('mlflow: user of basic authentication; default: $MLFLOW_TRACKING_USERNAME'),
-    password_file: text('mlflow: file with the password; default: $MLFLOW_TRACKING_PASSWORD itself'),
-    token_file: text('mlflow: file with a bearer token; default: $MLFLOW_TRACKING_TOKEN itself'),
+    password_file: text('mlflow: file with the password; default: the password in $MLFLOW_TRACKING_PASSWORD'),
+    token_file: text('mlflow: file with a bearer token; default: the token in $MLFLOW_TRACKING_TOKEN'),
     experiment: Type.String({ default: 'sluice', description: 'mlflow: experiment whose runs hold added packages' }),
   },
   { ...closed, default: {}, description: 'options of a registry other than a folder; see registries.md' },

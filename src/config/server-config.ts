@@ -54,7 +54,9 @@ const IssuerSchema = Type.Object(
       'required `typ` of a token; at+jwt marks access tokens (RFC 9068); any: no requirement, but ID tokens are rejected by their claims',
       { default: 'at+jwt' },
     ),
-    clock_tolerance_ms: whole('allowed clock difference', [0, 600_000], { default: 30_000 }),
+    clock_tolerance_ms: whole('allowed clock difference when the times of a token are checked', [0, 600_000], {
+      default: 30_000,
+    }),
     subject_claim: text('claim with the name of the caller, which owns jobs and quotas and appears in the audit log', {
       default: 'sub',
     }),
@@ -94,7 +96,7 @@ const IssuerSchema = Type.Object(
     }),
     keys_cooldown_ms: whole('minimum interval between readings caused by unknown keys', [100], { default: 30_000 }),
     keys_max_age_ms: whole(
-      'time for which the last known keys are accepted while the provider is unreachable; then 503',
+      'time for which the last known keys are accepted while the provider is unreachable; afterwards its tokens get 503',
       [1000],
       {
         default: 4 * 3_600_000,
@@ -140,7 +142,7 @@ export const ServerConfigSchema = Type.Object(
             { default: 'request' },
           ),
           client_crl: maybe(
-            'PEM file with the certificates that client_ca has revoked, a list for every authority of a chain; reloaded when it changes',
+            'PEM file with revocation lists (CRLs), one for every authority of a client certificate chain; reloaded when it changes',
             { otherwise: 'revocation is not checked' },
           ),
         },
@@ -153,14 +155,14 @@ export const ServerConfigSchema = Type.Object(
       }),
     ),
     client_address: choice(
-      'source of the client address: the connection, or with behind_tls_proxy the end of X-Forwarded-For, which the proxies must append to',
+      'source of the client address: the connection, or the last address in X-Forwarded-For that is not in behind_tls_proxy; the proxies must append to this header',
       ['connection', 'x_forwarded_for'],
       { default: 'connection' },
     ),
     proxy_streams: Type.Boolean({
       default: false,
       description:
-        'the proxies stream requests and responses at the same time over HTTP/1.1, as HAProxy does and nginx does not; otherwise responses wait for the end of the request body and have a length',
+        'true: the proxies pass on a response while its request still arrives, over HTTP/1.1, as HAProxy does and nginx does not; false: responses wait for the end of the request body and have a length',
     }),
     registry: Type.Optional(registryAddress()),
     registry_options: RegistryOptionsSchema,
@@ -191,7 +193,7 @@ export const ServerConfigSchema = Type.Object(
     pipeline_members: Type.Array(Type.String({ pattern: '^https?://[^/?#]+/?$' }), {
       default: [],
       description:
-        'metrics addresses of `sluice run` processes, such as http://scoring:9464, which GET /api/v1/pipelines reads; a host name with several addresses means a process at each',
+        'metrics addresses of `sluice run` processes, such as http://scoring:9464, which GET /api/v1/pipelines reads; if a host name has several addresses, each address is a process',
     }),
     run_records: maybe('folder with the records of `score --run-records` and of pipelines, for GET /api/v1/runs', {
       otherwise: 'no runs are listed',
@@ -227,7 +229,7 @@ export const ServerConfigSchema = Type.Object(
     ),
     interpretation_aliases: Type.Array(Type.String(), {
       default: [],
-      description: 'further path prefixes for the interpretation operations',
+      description: 'additional path prefixes under which the interpretation operations are served',
     }),
     limits: section(
       {
@@ -263,18 +265,18 @@ export const ServerConfigSchema = Type.Object(
         body_idle_ms: atLeastZero(60_000, 'timeout between two parts of the request body'),
         body_min_bytes_per_second: atLeastZero(
           64,
-          'a request ends if its body is slower than this after the first body_idle_ms',
+          'minimum speed of a request body after the first body_idle_ms; a slower request ends with an error',
         ),
         answer_idle_ms: atLeastZero(120_000, 'a client that reads nothing for this long is disconnected'),
         keep_alive_ms: atLeastZero(65_000, 'idle connections are closed after this time'),
-        stop_ms: atLeastZero(30_000, 'time that responses in progress get to finish when the server stops'),
+        stop_ms: atLeastZero(30_000, 'maximum time for responses in progress to finish when the server stops'),
       },
       'timeouts of the server',
     ),
     spill: section(
       {
         folder: Type.Optional(
-          Type.String({ description: 'folder for these files; default: the temporary folder of the system' }),
+          Type.String({ description: 'folder for the temporary files; default: the temporary folder of the system' }),
         ),
         max_bytes: atLeastOne(
           8 * 1024 * MIB,
@@ -287,10 +289,13 @@ export const ServerConfigSchema = Type.Object(
       {
         format: LOGGING.format({ default: 'auto' }),
         level: LOGGING.level({ default: 'info' }),
-        requests_per_second: atLeastZero(50, 'successful requests per route and second that are logged individually'),
+        requests_per_second: atLeastZero(
+          50,
+          'maximum successful requests per route and second that are logged individually',
+        ),
         sample_one_in: atLeastOne(
           100,
-          'of further successful requests, one in this many is logged, with the number of requests that it represents',
+          'of N further successful requests, one is logged, with the number of requests that it represents',
         ),
       },
       'the log on standard error; see docs/logs.md',
@@ -338,7 +343,7 @@ export const ServerConfigSchema = Type.Object(
         {
           file: text('audit log file; a full file is renamed with the number of its last record'),
           sync: choice(
-            'when records are synced to disk: with each batch, once a second, or when the system decides',
+            'when records are synced to disk: batch: with each batch; second: once a second; none: when the system decides',
             ['batch', 'second', 'none'],
             { default: 'second' },
           ),
@@ -374,7 +379,7 @@ export const ServerConfigSchema = Type.Object(
         ),
         concurrent: atLeastOne(
           1,
-          'jobs scored at once, plus one for each additional key; the keys share the workers row by row',
+          'maximum jobs scored at once; up to 16 more jobs run for keys that have no running job, and the keys take turns on the workers',
         ),
         max_crashes: atLeastOne(
           3,

@@ -47,7 +47,7 @@ export function checkYaml<S extends TSchema>({ value, at, atPath }: YamlDocument
       report(path, `${name} ${e.message}`);
     }
   }
-  if (problems.length === 0) problems.push(at(0, 'does not fit the schema'));
+  if (problems.length === 0) problems.push(at(0, 'the document does not match the schema'));
   problems.sort((a, b) => a.line - b.line || a.column - b.column);
   return { ok: false, problems };
 }

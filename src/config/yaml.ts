@@ -59,7 +59,7 @@ export function readYaml(file: string, text: string): ReadYaml {
     faults.sort((a, b) => a.offset - b.offset);
     const problems = faults.slice(0, MOST_PROBLEMS).map(({ offset, message }) => at(offset, message));
     const more = faults.length - problems.length;
-    if (more > 0) problems.push(at(faults[MOST_PROBLEMS]!.offset, `and ${more} more faults from here on`));
+    if (more > 0) problems.push(at(faults[MOST_PROBLEMS]!.offset, `and ${more} more errors from this line on`));
     return { ok: false, problems };
   };
   const { tokens, deep } = parsed(text, counter);
@@ -146,7 +146,8 @@ function excessOf(document: Document): Fault | null {
     if (isAlias(node)) {
       const repeated = sizes.get(node.source);
       const offset = node.range?.[0] ?? 0;
-      if (repeated === undefined) excess = { offset, message: 'the alias names no anchor before it' };
+      if (repeated === undefined)
+        excess = { offset, message: 'the alias refers to an anchor that is not defined above it' };
       else if (++aliases > MOST_ALIASES) excess = { offset, message: `more than ${MOST_ALIASES} aliases` };
       return repeated ?? 0;
     }
@@ -167,7 +168,7 @@ function excessOf(document: Document): Fault | null {
   return excess;
 }
 
-const TOO_MANY_VALUES = `aliases repeat so much that there are more than ${MOST_VALUES.toLocaleString('en')} values`;
+const TOO_MANY_VALUES = `the aliases expand to more than ${MOST_VALUES.toLocaleString('en')} values`;
 
 /**
  * The offsets of duplicate keys. The library itself would compare each key with all previous keys, which takes minutes

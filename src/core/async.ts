@@ -29,7 +29,7 @@ export function inBackground<const T extends string>(task: Literal<T>, work: () 
 }
 
 function tell(task: Word, error: unknown): void {
-  if (listeners.size === 0) process.stderr.write(`sluice: ${task} failed: ${faultOf(error)}\n`);
+  if (listeners.size === 0) process.stderr.write(`sluice: background task failed (${task}): ${faultOf(error)}\n`);
   for (const listener of listeners) listener(task, error);
 }
 

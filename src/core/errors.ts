@@ -87,7 +87,7 @@ export const ERRORS = {
   // --- a single application is invalid; the others are scored
   malformed_record: row(
     'A record breaks the quoting rules of RFC 4180.',
-    'Quote whole fields only, double quotes inside them.',
+    'Put quotes around the whole field, and double each quote inside the field.',
   ),
   empty_row: row(
     'An application has no value in any column of the model.',
@@ -104,7 +104,7 @@ export const ERRORS = {
   invalid_character: row('A text value contains a NUL character.', 'Remove the NUL character.'),
   record_too_long: row(
     'A record is longer than the limit for one row.',
-    'Look for an unclosed quote, or raise the limit.',
+    'Look for an unclosed quote, or raise the limit (--max-row-bytes, limits.row_bytes).',
   ),
   bad_number: row(
     'A value in a number column is not a plain decimal number.',
@@ -116,7 +116,7 @@ export const ERRORS = {
   ),
   bad_boolean: row(
     'A value in a boolean column is neither true nor false.',
-    'Use the words that the model package lists.',
+    'Send true or false, or a word that the model package lists in true_values or false_values.',
   ),
   bad_type: row(
     'A value or column has a type that the model column does not accept, such as a number for a text category.',
@@ -126,7 +126,7 @@ export const ERRORS = {
     'A category did not occur in the training data.',
     'Map it to a known category, or register a model that accepts unseen categories.',
   ),
-  missing_value: row('A required value is missing.', 'Fill in the column.'),
+  missing_value: row('A required value is missing.', 'Send a value for the column that the message names.'),
   missing_column: row('An application lacks a column of the model.', 'Send every column; use null for missing values.'),
   unexpected_column: row(
     'A column is neither a model column nor passed through.',
@@ -136,11 +136,11 @@ export const ERRORS = {
   outcome_present: row('The applications contain the outcome column.', 'Remove the outcome column.'),
   malformed_json: row('A JSON text is malformed.', 'Check the row that the message names, or the end of the body.'),
   malformed_avro: row(
-    'A value is not Avro data of a schema in the schema registry.',
+    'The value of a record is not Avro data that matches a schema of the schema registry.',
     'Check the producer of the record.',
   ),
   malformed_protobuf: row(
-    'A value is not Protobuf data of a schema in the schema registry.',
+    'The value of a record is not Protobuf data that matches a schema of the schema registry.',
     'Check the producer of the record.',
   ),
   not_an_object: row('A JSON record is not an object.', 'Send one object per application.'),
@@ -176,18 +176,21 @@ export const ERRORS = {
   ),
   foreign_content: input(
     'The input is not CSV or JSON text: it is compressed, a spreadsheet, or in another encoding.',
-    'Follow the message.',
+    'Convert or declare the input as the message says.',
   ),
   invalid_encoding: input(
     'The input is not valid text in UTF-8 or the declared encoding.',
     'Export the file as UTF-8, or declare its encoding (docs/input.md).',
   ),
-  invalid_row: input('An application is invalid and on_invalid is fail.', 'Repair the row, or use on_invalid=report.'),
+  invalid_row: input(
+    'An application is invalid and on_invalid is fail.',
+    'Correct the row, or set on_invalid to report: then the other rows are scored.',
+  ),
 
   nothing_scored: input('No application of the input could be scored.', 'Check the errors that the summary lists.'),
   gate_stopped: input(
-    'The input differs from the training data by more than the gate allows; nothing was published.',
-    'Check the input before you raise a limit: usually the sender has changed something. `sluice inspect FILE --model REF` names lost zeros, other spellings and units; docs/gate.md has the steps.',
+    'The input does not meet a limit of the gate; nothing was published.',
+    'Check the input before you raise a limit: usually the sender changed it. `sluice inspect FILE --model REF` finds lost leading zeros, changed spellings and changed units; docs/gate.md lists the steps.',
   ),
   control_total_mismatch: input(
     'The input does not match the control totals of its sender: row count, digest, trailer or companion file.',
@@ -200,7 +203,10 @@ export const ERRORS = {
     'The body does not match its Content-Type or Content-Encoding.',
     'Check Content-Type and Content-Encoding.',
   ),
-  bad_request: input('The request is malformed.', 'See the operation in /docs.'),
+  bad_request: input(
+    'The request is malformed.',
+    'Compare the request with the description of the operation in /docs.',
+  ),
   interpretation_unavailable: input(
     'This model does not support interpretation.',
     'Request predictions without interpretation.',
@@ -209,19 +215,27 @@ export const ERRORS = {
     'Every method of interpretation needs more evaluations than max_evaluations allows.',
     'Raise max_evaluations to the number that the message names, or request predictions without interpretation.',
   ),
-  not_found: input('This path does not exist.', 'See /docs.', 404),
-  method_not_allowed: input('The path does not support this method.', 'See /docs.', 405),
-  job_not_found: input('The job does not exist.', 'Jobs are deleted after a time; check the id and the API key.', 404),
+  not_found: input('This path does not exist.', 'Check the path; /docs lists all operations.', 404),
+  method_not_allowed: input(
+    'The path does not support this method.',
+    'Use a method that the Allow header of the response lists.',
+    405,
+  ),
+  job_not_found: input(
+    'The job does not exist.',
+    'Check the id and the API key; finished jobs are deleted after jobs.keep_ms.',
+    404,
+  ),
   jobs_unavailable: dependency(
     'The jobs are unreachable: their table in the database, or their files in object storage.',
     'Retry with the same Idempotency-Key; queued jobs are not lost.',
   ),
   job_lease_lost: dependency(
     'This server could not renew its lease on a job or an upload in time.',
-    'No action for a job: another server runs it. Send an upload again with the same Idempotency-Key.',
+    'For a job, do nothing: another server runs it. For an upload, send it again with the same Idempotency-Key.',
   ),
   job_crashed: usage(
-    'Servers crashed while running this job as often as jobs.max_crashes allows.',
+    'The number of servers that crashed while running this job reached jobs.max_crashes.',
     'Find the cause of the crashes (usually memory) before sending the same input again, or send it in smaller files.',
   ),
   job_not_finished: input('The job has no result yet.', 'Wait until its state is done.', 409),
@@ -231,10 +245,13 @@ export const ERRORS = {
     'The body does not match its digest.',
     'Send the body again, and check the proxies between client and server.',
   ),
-  idempotency_conflict: input('The Idempotency-Key was used for another request.', 'Use a new key.'),
+  idempotency_conflict: input(
+    'The Idempotency-Key was used for a request with another format, query or pipeline.',
+    'Use a new Idempotency-Key for each request.',
+  ),
   idempotency_key_reused: input(
     'The Idempotency-Key was used with another body.',
-    'Use a new key for each body; the earlier job is unchanged.',
+    'Use a new Idempotency-Key for each body; the earlier job is unchanged.',
   ),
   unauthorized: input(
     'The request has no valid API key, token or certificate.',
@@ -248,22 +265,22 @@ export const ERRORS = {
   ),
   identity_provider_unavailable: dependency(
     'The signing keys of an identity provider cannot be read.',
-    'Check its address, its certificate authority and that it runs; API keys and client certificates still work.',
+    'Check that the provider runs, and check oidc.jwks_url and oidc.ca. API keys and client certificates still work.',
   ),
   audit_unavailable: dependency(
     'The audit log cannot be written, so the operation was not performed.',
-    'Free space or repair the disk of audit.file, or set audit.on_failure to continue to serve without records.',
+    'Free space on the disk of audit.file, or repair the disk. With audit.on_failure: continue, the service works without records.',
   ),
   audit_broken: usage(
     'The audit log was changed after it was written.',
-    'Compare the named record with a copy; all records before it are intact.',
+    'Compare the record that the message names with a backup of the log; all records before it are intact.',
   ),
   forbidden: input(
     'The credentials do not permit this operation.',
     'Request a key with the required scope or model.',
     403,
   ),
-  https_required: input('Only HTTPS is served.', 'Use https://.', 400),
+  https_required: input('The service accepts HTTPS only.', 'Use an address that starts with https://.', 400),
   client_gone: {
     fault: 'input',
     status: 400,
@@ -283,7 +300,7 @@ export const ERRORS = {
     status: 503,
     retryable: true,
     summary: 'The server is stopping.',
-    action: 'Retry: another instance will answer.',
+    action: 'Send the request again after the time in Retry-After.',
   },
 
   // --- outcomes
@@ -312,7 +329,7 @@ export const ERRORS = {
   ),
   verification_failed: usage(
     'The output, its input or its package does not match the manifest.',
-    'Check the named blocks and files, and score the input again.',
+    'Check the blocks and files that the message names, and score the input again.',
   ),
   output_exists_as_folder: usage('The output path is a folder.', 'Specify a file.'),
   output_unwritable: usage('The output cannot be created.', 'Check that its folder exists and is writable.'),
@@ -321,9 +338,12 @@ export const ERRORS = {
     'Free space and run again; no partial output remains.',
   ),
   output_failed: dependency('Writing the output failed.', 'Check the disk and run again; no partial output remains.'),
-  output_closed: dependency('The reader of the output closed it.', 'Run again.'),
+  output_closed: dependency(
+    'The program that reads the output closed it before the end.',
+    'Check why the program stopped reading, and run again.',
+  ),
   cancelled: { fault: 'usage', status: 503, retryable: true, summary: 'The run was cancelled.', action: 'Run again.' },
-  usage: usage('The command line or request is invalid.', 'See --help.'),
+  usage: usage('The command line or request is invalid.', 'See --help, or /docs for a request.'),
   folder_unusable: usage(
     'A configured folder is not writable.',
     'Check the path, permissions, free space, and whether the volume is mounted.',
@@ -332,7 +352,10 @@ export const ERRORS = {
     'Another server uses the same folder.',
     'Give each server its own jobs.folder, or stop the other server first.',
   ),
-  internal_error: bug('Unexpected internal error.', 'Report it with the request id and its log line.'),
+  internal_error: bug(
+    'Unexpected internal error.',
+    'Report the error with its log line, and with the request id if there is one.',
+  ),
 
   // --- Kafka
   kafka_config: usage(
@@ -371,19 +394,19 @@ export const ERRORS = {
   ),
   kafka_time_refused: dependency(
     'A topic rejected the timestamp of a record.',
-    'No action if the record was rewritten with the current time; otherwise compare the clocks and the message.timestamp settings of the topic.',
+    'If Sluice wrote the record again with the current time, no action is necessary. Otherwise check the clocks and the message.timestamp settings of the topic.',
   ),
   kafka_rebalanced: dependency(
     'Partitions were reassigned during processing.',
-    'No action: their new member reads all uncommitted records again.',
+    'No action is necessary: the members that now own the partitions read all uncommitted records again.',
   ),
   kafka_instance_taken: usage(
     'Another member joined the group with the same instance_id.',
-    'Give every member a unique instance_id, or remove it.',
+    'Give every member a unique instance_id, or remove the setting.',
   ),
   dead_letters_taken_over: dependency(
     'Another command is processing dead letters of the same topic.',
-    'Wait until it ends and run this one again: no dead letter is processed twice.',
+    'Wait until the other command ends, and run this command again: no dead letter is processed twice.',
   ),
   kafka_failed: dependency(
     'Kafka returned an error.',
@@ -398,7 +421,7 @@ export const ERRORS = {
   // --- databases
   database_unreachable: dependency(
     'The database is unreachable.',
-    'Check its address, the network and that it runs; nothing was written.',
+    'Check that the database runs, its address and the network; nothing was written.',
   ),
   database_refused: usage(
     'The database rejected a statement.',
@@ -406,7 +429,7 @@ export const ERRORS = {
   ),
   database_failed: dependency(
     'The database failed, or its connection was lost.',
-    'Run again: either no row of the run is visible, or all are, and then repeating it changes nothing.',
+    'Run again: the table contains either all rows of the run or none. If it contains all rows, running again changes nothing.',
   ),
 
   // --- object storage
@@ -435,7 +458,7 @@ export const ERRORS = {
   ),
   signature_invalid: usage(
     'The package was changed after it was signed, or was not signed with a trusted key.',
-    'Find out who changed or signed the package.',
+    'Do not use the package; find out who changed or signed it.',
   ),
   approval_missing: usage(
     'The version is not approved, and the configuration requires approval.',
@@ -447,7 +470,7 @@ export const ERRORS = {
   ),
   model_retired: usage(
     'The version is retired.',
-    'Move the alias to another version; the number (id:N) still loads this one.',
+    'Move the alias to another version, or name the version by its number (id:N), which still loads it.',
   ),
   model_in_use: conflict(
     'The version is the target of an alias, or a process has loaded it.',
@@ -458,8 +481,8 @@ export const ERRORS = {
     'Follow the message and register again.',
   ),
   registration_contradicted: usage(
-    'The training table contradicts the registration: another column order, other codes, another class or another missing value fits better.',
-    'Register it as the message says, or use --force with a reason, which is recorded in the package.',
+    'The training table contradicts the registration: another column order, code map, class or missing value fits the outcomes better.',
+    'Correct the registration as the message says, or use --force with a reason, which is recorded in the package.',
   ),
   training_data_invalid: usage(
     'The training table cannot be read.',
@@ -470,12 +493,21 @@ export const ERRORS = {
     'Check the listed likely causes; do not serve the model.',
   ),
   version_exists: conflict('This version already exists; versions never change.', 'Register a new version.'),
-  schema_registry_unavailable: dependency('The schema registry is unreachable.', 'Check its address and that it runs.'),
+  schema_registry_unavailable: dependency(
+    'The schema registry is unreachable.',
+    'Check that the schema registry runs, and check its address.',
+  ),
   metrics_unavailable: dependency('The metrics cannot be read.', 'Check the address, the CA file and the API key.'),
   registry_unavailable: dependency('The model registry is unreachable.', 'Check its address and credentials.'),
-  model_failed: bug('The model failed on an input that it should accept.', 'Verify the package; report the failure.'),
+  model_failed: bug(
+    'The model failed on an input that it should accept.',
+    'Run `sluice model verify` on the package, and report the failure.',
+  ),
   worker_failed: bug('Worker threads keep crashing.', 'Check the message of the last crash and report it.', true),
-  count_mismatch: bug('The number of rows read is not scored + rejected.', 'Do not use the output; report this.'),
+  count_mismatch: bug(
+    'The number of rows read differs from scored + rejected.',
+    'Do not use the output, and report the error.',
+  ),
 } as const satisfies Record<string, ErrorEntry>;
 
 export type ErrorCode = keyof typeof ERRORS;

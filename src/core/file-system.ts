@@ -14,7 +14,7 @@ const WORDS: Readonly<Record<string, string>> = {
   ENFILE: 'this machine has too many open files',
   ENOENT: 'it or its folder does not exist',
   ENOSPC: 'no space is left on the disk',
-  EPERM: 'it is not permitted',
+  EPERM: 'the system does not permit it',
   EROFS: 'the file system is read-only',
 };
 
@@ -100,7 +100,7 @@ async function makeFolder(folder: string): Promise<void> {
     );
   if (await attempt()) return;
   await makeFolder(path.dirname(folder));
-  if (!(await attempt())) throw Object.assign(new Error('the folder cannot be made'), { code: 'ENOENT' });
+  if (!(await attempt())) throw Object.assign(new Error('the folder cannot be created'), { code: 'ENOENT' });
 }
 
 /**

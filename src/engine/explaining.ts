@@ -28,7 +28,7 @@ export async function readBackground(model: ModelPackage): Promise<{ background:
   const unavailable = (why: string, cause?: unknown): SluiceError =>
     new SluiceError('interpretation_unavailable', `${model.ref}: ${why}`, { cause });
   const { background, covers, method } = manifest.explain ?? {};
-  if (background === undefined) throw unavailable('it has no background sample');
+  if (background === undefined) throw unavailable('the package has no background sample');
   let encoded: EncodedRows;
   try {
     const { header, rows } = readTable(await readPackageFile(model, background));

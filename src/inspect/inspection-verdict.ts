@@ -315,7 +315,7 @@ const uncertainColumns = (found: Conclusions) =>
 function swapChoices(found: Conclusions): Choice[] {
   const pairs = swappedPairs(found.sample.request.model.manifest, uncertainColumns(found), rulesIn(found.state));
   return pairs.map(([a, b]) => ({
-    question: `are ${a} and ${b} swapped? Their values fit the training data better the other way round`,
+    question: `are ${a} and ${b} swapped? Their values fit the training data better if the two columns are exchanged`,
     answers: [
       {
         meaning: `${a} and ${b} are swapped`,
@@ -393,7 +393,7 @@ function endChoices({ after }: Conclusions): Choice[] {
     {
       question: `is the last line an application? ${after.reason}`,
       answers: [
-        { meaning: 'the last line is no application', change: (state) => ({ ...state, cut: after.lines }) },
+        { meaning: 'the last line is not an application', change: (state) => ({ ...state, cut: after.lines }) },
         { meaning: 'the last line is an application', change: (state) => state },
       ],
     },

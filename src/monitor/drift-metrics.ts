@@ -30,10 +30,10 @@ export class DriftMetrics {
       unseenMax: figure('sluice_column_unseen_ratio_max', 'largest share of unseen values of a column'),
       missingShiftMax: figure(
         'sluice_column_missing_shift_max',
-        'largest share of missing values of a column above that of the training',
+        'largest increase in the share of missing values of a column compared with the training data',
       ),
     };
-    const window = 'rows scored within the last hour that drift is measured on';
+    const window = 'rows scored within the last hour, from which drift is measured';
     this.#rows = families.gauge(METRICS_PROCESSES, 'sluice_drift_window_rows', window, ['model']);
     const ofRun = (name: string, help: string) =>
       [['metrics_file'] as const, name, `${help}; absent below 1,000 rows`, ['pipeline', 'model'] as const] as const;

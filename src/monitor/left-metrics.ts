@@ -84,9 +84,17 @@ export class OutcomeMetrics {
   readonly registry = new Registry();
   readonly #rows = this.#gauge('sluice_outcome_rows', 'predictions whose outcome is known');
   readonly #auc = this.#gauge('sluice_outcome_auc', 'area under the ROC curve');
-  readonly #ks = this.#gauge('sluice_outcome_ks', 'largest distance between the two distributions of scores');
-  readonly #brier = this.#gauge('sluice_outcome_brier', 'mean square of probability less outcome');
-  readonly #bad = this.#gauge('sluice_outcome_bad_ratio', 'share with a bad outcome, by decision', ['decision']);
+  readonly #ks = this.#gauge(
+    'sluice_outcome_ks',
+    'KS: largest distance between the score distributions of good and bad outcomes',
+  );
+  readonly #brier = this.#gauge(
+    'sluice_outcome_brier',
+    'Brier score: mean squared difference between probability and outcome',
+  );
+  readonly #bad = this.#gauge('sluice_outcome_bad_ratio', 'share of predictions with a bad outcome, by decision', [
+    'decision',
+  ]);
 
   constructor(months: readonly MeasuredMonth[] = []) {
     for (const { model, month: named, rows, auc, ks, brier, decisions } of months) {

@@ -68,7 +68,7 @@ export class Metrics extends ServiceMetrics {
   readonly explainedShare = this.gauge(
     BATCH,
     'sluice_interpretation_done_ratio',
-    'of a run over files with interpretation: the share of its work that is done',
+    'completed share of the work of a run over files with interpretation, 0 to 1',
     ['pipeline'],
   );
   readonly columnRejected = this.counter(
@@ -95,7 +95,7 @@ export class Metrics extends ServiceMetrics {
   readonly waited = this.counter(
     ANY_AND_FILE,
     'sluice_wait_seconds_total',
-    'time spent waiting for the source, for the workers or for the sink: the largest is the bottleneck',
+    'time spent waiting for the source, for the workers or for the sink; the longest wait shows the bottleneck',
     ['pipeline', 'for'],
   );
   readonly inFlight = this.gauge(ANY, 'sluice_in_flight_bytes', 'bytes of applications in memory', ['pipeline']);
@@ -141,7 +141,7 @@ export class Metrics extends ServiceMetrics {
   readonly explainMemory = this.gauge(
     HOST,
     'sluice_explain_memory_bytes',
-    'memory of tables that make effects faster, over all models and workers',
+    'memory of the lookup tables for effects, over all models and workers',
     [],
   );
   readonly explainMemoryLimit = this.gauge(
@@ -159,7 +159,7 @@ export class Metrics extends ServiceMetrics {
   readonly stale = this.gauge(
     HOST,
     'sluice_model_stale',
-    '1 while another version than that of the registry is served: the newer one does not load, or files of this one changed',
+    '1 while the served version is not the version that the registry names: that version does not load, or files of the served version changed',
     ['reference'],
   );
   readonly lookups = this.counter(
@@ -207,13 +207,13 @@ export class Metrics extends ServiceMetrics {
   readonly fences = this.counter(
     TOPIC_AND_FILE,
     'sluice_kafka_fences_total',
-    'producers that took over and fenced their predecessors',
+    'producers that fenced the previous producer of a transactional id',
     ['pipeline'],
   );
   readonly resets = this.counter(
     TOPIC_AND_FILE,
     'sluice_kafka_resets_total',
-    'reading continued at another offset than expected',
+    'times that reading continued at another offset than expected',
     ['pipeline'],
   );
   readonly offsetsLost = this.counter(
@@ -231,7 +231,7 @@ export class Metrics extends ServiceMetrics {
   readonly oversized = this.counter(
     TOPIC_AND_FILE,
     'sluice_kafka_oversized_total',
-    'answers too large for their topic',
+    'predictions larger than their topic accepts',
     ['pipeline'],
   );
   readonly retimed = this.counter(

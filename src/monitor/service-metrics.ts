@@ -46,13 +46,13 @@ export class ServiceMetrics extends MetricFamilies {
   readonly issuerKeysAge = this.gauge(
     SERVE,
     'sluice_oidc_keys_age_seconds',
-    'time since the keys of an identity provider were read; beyond oidc.keys_max_age_ms its tokens are answered 503',
+    'time since the keys of an identity provider were read; beyond oidc.keys_max_age_ms its tokens get 503',
     ['issuer'],
   );
   readonly issuerReads = this.counter(
     SERVE,
     'sluice_oidc_key_reads_total',
-    'times the keys of an identity provider were read, or could not be',
+    'attempts to read the signing keys of an identity provider, by outcome',
     ['issuer', 'outcome'],
   );
   readonly auditRecords = this.counter(SERVE, 'sluice_audit_records_total', 'records written to the audit log', []);
@@ -74,7 +74,7 @@ export class ServiceMetrics extends MetricFamilies {
   readonly spilled = this.gauge(
     SERVE,
     'sluice_http_spilled_bytes',
-    'bytes in temporary files: responses that wait, and Parquet files',
+    'bytes in temporary files: responses that clients have not read yet, and Parquet files',
     [],
   );
   readonly jobs = this.gauge(

@@ -208,7 +208,7 @@ export function auditSections(audit: Audit): AuditSection[] {
       ],
     ]),
     section('Who', [
-      ['registered', audit.proposed ? byWords(audit.proposed) : 'not written down'],
+      ['registered', audit.proposed ? byWords(audit.proposed) : 'not recorded'],
       ['approved', audit.approvals.length > 0 ? audit.approvals.map(byWords).join('; ') : 'by nobody'],
       ['signature of the package', signature ? `${signature.by === null ? '' : `${signature.by}, `}${signature.says}` : 'it is not signed'],
       ['journal of versions', audit.journals.states],
@@ -231,7 +231,7 @@ export function auditSections(audit: Audit): AuditSection[] {
     ]), // biome-ignore format: one line a fact
     section('Drift baseline', [
       ['rows', baseline?.rows?.toLocaleString('en') ?? NONE],
-      ['columns', baseline ? String(baseline.columns) : 'it has none: drift cannot be seen'],
+      ['columns', baseline ? String(baseline.columns) : 'none: drift cannot be measured'],
       ['bins of the score', baseline ? String(baseline.score_bins) : NONE],
     ]),
     section('States', [], orNone(audit.states.map((e) => `${stateWords(e)}${verifiedWords(e.verified)}`))),

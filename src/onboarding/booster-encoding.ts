@@ -46,7 +46,7 @@ export function boosterEncoding(
     if (!feature.missingRefused || Object.hasOwn(given.missing, column) || Object.hasOwn(given.missing, '*')) return;
     if (missingIn(table.profiles.get(column)!) > 0)
       throw refusal(
-        `column ${column} has missing values in the training table, but the model was trained without any and ${booster.library} rejects them: give the table the model was trained on, or say in --encoding what training put in their place (missing)`,
+        `column ${column} has missing values in the training table, but the model was trained without missing values, and ${booster.library} rejects them. Use the table that the model was trained on, or declare the replacement in --encoding (missing)`,
       );
     encoding.missing[column] = 'error';
   });
@@ -72,7 +72,7 @@ function columnsOf(booster: Booster, table: TrainingTable, given: EncodingFile):
   });
   if (lacking.length > 0)
     throw refusal(
-      `the ${booster.library} model was trained on columns that the training table does not have: ${lacking.join(', ')} (it has ${table.header.join(', ')}). Name the columns of the table in the order of the model: --encoding, {"order": ["…"]}`,
+      `the ${booster.library} model was trained on columns that the training table does not have: ${lacking.join(', ')} (it has ${table.header.join(', ')}). List the columns of the table in the order of the model in --encoding, {"order": ["…"]}`,
     );
   const twice = columns.find((c, i) => columns.indexOf(c) !== i);
   if (twice !== undefined)
@@ -115,7 +115,7 @@ function assigned(booster: Booster, columns: readonly string[], table: TrainingT
   if (lists.some((_, i) => !Object.hasOwn(given.codes, columns[i] ?? '')) && Object.keys(given.codes).length > 0)
     return [];
   throw refusal(
-    `the model file has ${plural(lists.length, 'list')} of pandas categories, but ${other ? 'several columns match them' : 'no columns of the training table match them'}: give the codes in --encoding, {"codes": {"column": {"category": 0, …}}}`,
+    `the model file has ${plural(lists.length, 'list')} of pandas categories, but ${other ? 'several columns match them' : 'no columns of the training table match them'}: declare the codes in --encoding, {"codes": {"column": {"category": 0, …}}}`,
   );
 }
 

@@ -139,7 +139,7 @@ export function positiveOf(classes: readonly ClassLabel[], { options, outcome, f
     const other = classes.find((c) => c !== found);
     if (isBadClass(found, other, outcome)) {
       findings.assumed(
-        `--positive-class selects the probability of class ${found} of ${outcome ?? 'the outcome'}, which looks like the bad outcome; decisions and reason codes assume that a high probability is good (--positive-class ${other} serves 1 minus this probability)`,
+        `--positive-class selects class ${found} of ${outcome ?? 'the outcome'}, which looks like the bad outcome. Decisions and reason codes assume that a high probability is good; --positive-class ${other} serves 1 minus this probability`,
       );
     } else findings.info(`The probability is that of class ${found}.`);
     return found;
@@ -150,7 +150,7 @@ export function positiveOf(classes: readonly ClassLabel[], { options, outcome, f
     if (namesBadOutcome(column)) {
       const other = classes.find((c) => c !== one);
       throw refusal(
-        `1 of ${column} looks like the bad outcome, but decisions and reason codes assume that a high probability is good. Use --positive-class ${other} for the probability of the good outcome, or --positive-class ${one} for the probability of the bad one`,
+        `class 1 of ${column} looks like the bad outcome, but decisions and reason codes assume that a high probability is good. Use --positive-class ${other} for the probability of the good outcome, or --positive-class ${one} for the probability of the bad outcome`,
       );
     }
     findings.info(`The probability is that of class 1 of ${column}.`);
@@ -161,7 +161,9 @@ export function positiveOf(classes: readonly ClassLabel[], { options, outcome, f
   const bad = words.findIndex((w) => BAD.includes(w));
   const pick = good >= 0 ? good : bad >= 0 ? 1 - bad : -1;
   if (pick < 0 || (good >= 0 && good === bad)) {
-    throw refusal(`which of ${classes.join(' and ')} is the class whose probability is wanted? Say --positive-class`);
+    throw refusal(
+      `the class whose probability is the score is unknown: choose one of ${classes.join(' and ')} with --positive-class`,
+    );
   }
   findings.assumed(`the probability is that of class ${classes[pick]} (--positive-class to change that)`);
   return classes[pick]!;

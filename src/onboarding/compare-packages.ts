@@ -306,7 +306,11 @@ export function comparisonText({
   const lines = [`${from} → ${to}`, `package ${a}… → ${b}…, ${sameModelFile ? 'the same' : 'another'} model file`];
   if (differences.length === 0) lines.push('model.yaml is identical');
   for (const { at, from: before, to: after } of differences) lines.push(`${at}: ${before ?? '(none)'} → ${after ?? '(none)'}`); // biome-ignore format: one line
-  if (!scores) return [...lines, 'scores: no background of either is taken by both'].join('\n');
+  if (!scores)
+    return [
+      ...lines,
+      'scores cannot be compared: no background sample of the two packages is accepted by both models',
+    ].join('\n');
   const { of, rows, rejected, difference, moved, effects, space } = scores;
   const number = (n: number | null) => (n === null ? '(none)' : n.toPrecision(3));
   lines.push(

@@ -137,7 +137,7 @@ function checkMatrix(input: SessionInput, columns: readonly string[], offer: Off
   if (unknown.length > 0) throw refusal(`the training table has no column ${unknown.join(', ')}`);
   if (input.width === null || input.width === columns.length) return;
   throw refusal(
-    `input ${input.name} takes ${plural(input.width, 'column')}, the table offers ${columns.length} (${columns.join(', ')}): ${mismatch(columns, input.width, offer)}`,
+    `input ${input.name} takes ${plural(input.width, 'column')}, but the training table has ${columns.length} (${columns.join(', ')}): ${mismatch(columns, input.width, offer)}`,
   );
 }
 
@@ -177,7 +177,7 @@ function draftCodes({ spec, profile }: DraftColumn, codes: Codes, { encoding, fi
   const rule = ruleFor(encoding.unseen, spec.name);
   if (rule === undefined) {
     spec.unseen = 'error';
-    findings.assumed('unseen categories are rejected: --encoding says no number for them (unseen)', spec.name);
+    findings.assumed('unseen categories are rejected: --encoding declares no number for them (unseen)', spec.name);
   } else if (rule === 'missing' || rule === 'error') spec.unseen = rule;
   else {
     spec.unseen = 'value';
@@ -185,7 +185,7 @@ function draftCodes({ spec, profile }: DraftColumn, codes: Codes, { encoding, fi
   }
   if (spec.unseen !== 'error' && Object.keys(spec.codes).every((text) => /^[1-9]\d*(\.0)?$|^0$/.test(text))) {
     findings.warn(
-      'has whole numbers as categories, and scores others like unseen ones. If files have leading zeros (0101 for 101), none of their values is known: read the column as text before training, or reject unseen values (unseen: error)',
+      'has whole numbers as categories, and other values are scored as unseen categories. In a file with leading zeros (0101 instead of 101) every value would be unseen: read the column as text before training, or reject unseen values (unseen: error)',
       spec.name,
     );
   }
@@ -208,7 +208,7 @@ function draftText(column: DraftColumn, { encoding, findings }: ColumnRules): vo
     spec.values = [...known.values].filter((v) => v !== '');
     spec.unseen = 'error';
     findings.info(
-      `has ${spec.values.length} categories; training refused others, so such applications are rejected.`,
+      `has ${spec.values.length} categories; training rejected all other values, so applications with other values are rejected.`,
       name,
     );
   } else if (known && known.values.length > 0) reportKnown(known, column, findings);
@@ -248,11 +248,14 @@ function reportKnown(known: KnownCategories, { spec, profile }: DraftColumn, fin
   const unknown = [...(profile.distinct?.keys() ?? [])].filter((v) => !known.values.includes(v));
   if (unknown.length > 0 && unknown.length === profile.distinct?.size) {
     findings.warn(
-      `the model knows none of its ${unknown.length} training values: training used another encoding`,
+      `the model knows none of the ${unknown.length} values in the training table: the model was trained with another encoding`,
       spec.name,
     );
   }
-  findings.info(`has ${known.values.length} categories the model knows; it ignores others.`, spec.name);
+  findings.info(
+    `has ${known.values.length} categories that the model knows; the model ignores other values.`,
+    spec.name,
+  );
 }
 
 /**
@@ -274,10 +277,13 @@ function respelled(codes: Codes, profile: ColumnProfile): Record<string, number>
 function checkCodes({ name, codes = {} }: ColumnSpec, profile: ColumnProfile, findings: Findings): void {
   const unmapped = [...(profile.distinct?.keys() ?? [])].filter((v) => !Object.hasOwn(codes, v));
   if (unmapped.length > 0) {
-    findings.warn(`${plural(unmapped.length, 'training value')} has no code; applications with them are unseen`, name);
+    findings.warn(
+      `${plural(unmapped.length, 'training value')} has no code; in applications, such values count as unseen`,
+      name,
+    );
   }
   const unsafe = Object.values(codes).filter((c) => Math.fround(c) !== c).length;
-  if (unsafe > 0) findings.warn(`${plural(unsafe, 'code')} cannot be held by float32`, name);
+  if (unsafe > 0) findings.warn(`${plural(unsafe, 'code')} cannot be represented exactly as float32`, name);
 }
 
 const DEFAULT_TOLERANCE = 1e-6;
@@ -350,7 +356,7 @@ function draftColumn(column: DraftColumn, rules: ColumnRules): void {
   } else draftNumber(column, rules);
   if (isWhole(input) && spec.kind === 'number' && profile.wholeNumbers < profile.numbers) {
     rules.problems.push(
-      `column ${spec.name}: the model takes whole numbers, ${profile.numbers - profile.wholeNumbers} are not whole`,
+      `column ${spec.name}: the model takes whole numbers, but ${profile.numbers - profile.wholeNumbers} values are not whole numbers`,
     );
   }
 }
@@ -384,7 +390,7 @@ function draftNumber({ spec, input, profile }: DraftColumn, { findings, problems
   } else {
     const some = profile.distinct ? `${profile.distinct.size} categories` : 'many texts';
     problems.push(
-      `column ${name} holds ${some}, but the model takes ${input.type}: give the numbers they were trained as, --encoding codes.json with {"${name}": {"category": number, …}}`,
+      `column ${name} holds ${some}, but the model takes ${input.type}: declare the numbers that training used for them in --encoding codes.json, with {"${name}": {"category": number, …}}`,
     );
   }
 }

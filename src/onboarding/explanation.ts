@@ -37,7 +37,7 @@ export function backgroundOf(draft: Draft, manifest: Manifest, valid: readonly (
   const fields = manifest.columns.map((c) => background.header.indexOf(c.name));
   const { rejected } = encodeRows(manifest, background.rows, fields);
   const taken = background.rows.filter((_, r) => !rejected.has(r));
-  if (taken.length === 0) throw refusal(`the encoding takes no row of --background ${name}`);
+  if (taken.length === 0) throw refusal(`the encoding rejects every row of --background ${name}`);
   if (rejected.size > 0)
     draft.findings.warn(`${plural(rejected.size, 'row')} of --background ${name} would be rejected and are left out`);
   return { rows: pickRows(taken, backgroundRows), fields, of: name };
@@ -80,7 +80,7 @@ export async function chooseExplanation(
   findings.info(summary(explainer, reasons, `${encoded.rows} rows of ${background.of}`));
   if (manifest.task === 'binary') {
     findings.assumed(
-      'reasons carry the names of the columns; --policy gives them codes and texts (reasons: {column: {code, text}}, or none)',
+      'reason codes are the names of the columns; set codes and texts with --policy (reasons: {column: {code, text}}, or none)',
     );
   }
   return {

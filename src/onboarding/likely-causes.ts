@@ -59,7 +59,7 @@ export function sharedLevel(
   const [best] = found.sort((a, b) => b.more - a.more);
   if (!best) return null;
   const percent = (share: number) => `${(100 * share).toFixed(0)} %`;
-  return `most differing rows have ${best.words}: ${percent(best.inside / best.of)} of the rows with this value differ, but only ${percent(best.outside)} of the others`;
+  return `most differing rows have ${best.words}: ${percent(best.inside / best.of)} of the rows with this value differ, but only ${percent(best.outside)} of the other rows`;
 }
 
 /** Describes a level. A category is named only if the package contains it too. */
@@ -90,7 +90,8 @@ export async function reproducingSwap(
   for (const swap of swapsOf(draft)) {
     const found = await scorer.rescore(swap.apply(manifest));
     const left = found ? misfit(manifest, found, wanted, test.expected) : given;
-    if (left < best.left) best = { left, words: `with ${swap.words} they are reproduced: ${swap.mend}` };
+    if (left < best.left)
+      best = { left, words: `with ${swap.words} the model reproduces the predictions: ${swap.mend}` };
   }
   return best.words;
 }

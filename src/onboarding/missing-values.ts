@@ -51,7 +51,7 @@ function applyRule(column: DraftColumn, rule: MissingRule, problems: string[]): 
   else if (codes && typeof rule === 'string') {
     // A missing value is replaced by a category, so the model gets the code of this category.
     if (Object.hasOwn(codes, rule)) setMissing(column, { as: 'value', value: codes[rule]! });
-    else problems.push(`column ${name}: --encoding says missing becomes ${rule}, which has no code`);
+    else problems.push(`column ${name}: --encoding replaces missing values by ${rule}, which has no code`);
   } else setMissing(column, { as: 'value', value: rule });
 }
 
@@ -144,8 +144,8 @@ export function reportUnresolved({ columns, findings }: Draft): void {
   for (const { spec, open, profile } of columns) {
     if (spec.missing?.as !== 'error' || !open) continue;
     const gaps = missingIn(profile);
-    const text = `the model does not accept missing values, and the training rule is unknown: such applications are rejected (set "missing" in --encoding)`;
-    if (gaps > 0) findings.warn(`${text}; ${plural(gaps, 'training row')} would be`, spec.name);
+    const text = `the model does not accept missing values, and their replacement in training is unknown: applications with missing values are rejected (set "missing" in --encoding)`;
+    if (gaps > 0) findings.warn(`${text}; ${plural(gaps, 'training row')} would be rejected`, spec.name);
     else findings.assumed(text, spec.name);
   }
 }

@@ -171,10 +171,11 @@ function describeValue({ options, outcome, findings }: Draft, evidence: Evidence
   const width = widthOf(value);
   if (options.task === undefined && outcome === null && width === 1 && isShare(tensorOf(value))) {
     findings.warn(
-      `output ${value} lies in 0…1 and is served as a value because no outcome column is named: if it is a probability, say --outcome, or --task binary`,
+      `output ${value} lies in 0…1 and is served as a value because no outcome column is named: if it is a probability, use --outcome or --task binary`,
     );
   }
-  if (width !== 1) throw refusal(`output ${value} has ${width} values a row; one is served`);
+  if (width !== 1)
+    throw refusal(`output ${value} has ${width} values per row, but only one value per row can be served`);
   findings.info(`Output ${value} is a ${task === 'score' ? 'score without a known scale' : 'value'}.`);
   return { task, onnx: { ...FILE, ...label, value }, output: { kind: 'value' } };
 }
@@ -219,11 +220,11 @@ function namedClasses(
   const known = classes ?? fromOutcomes(outcomes, width) ?? bare;
   if (!known) {
     throw refusal(
-      `the graph does not say which classes the ${width} score${width === 1 ? '' : 's'} of ${probabilities} belong to, and ${outcome === null ? 'no outcome column is named (--outcome)' : `the outcome ${outcome} has not as many values`}${allFloats.length > 1 ? `; or choose another output with --scores (${allFloats.join(', ')})` : ''}`,
+      `the graph does not say which classes the ${width} score${width === 1 ? '' : 's'} of ${probabilities} belong to, and ${outcome === null ? 'no outcome column is named (--outcome)' : `the outcome ${outcome} has another number of values`}${allFloats.length > 1 ? `; or choose another output with --scores (${allFloats.join(', ')})` : ''}`,
     );
   }
   if (width !== 1 && known.length !== width)
-    throw refusal(`the model answers with ${width} scores for ${known.length} classes`);
+    throw refusal(`the model returns ${width} scores for ${known.length} classes`);
   if (known === bare)
     findings.assumed('neither the graph nor a column names the classes; they are assumed to be 0 and 1');
   else if (!classes)

@@ -38,7 +38,7 @@ export function assertPolicyFits({ policy, problemAt }: PolicyFile, { task, colu
   const names = columns.map((c) => c.name);
   const problems: YamlProblem[] = [];
   for (const key of ['scorecard', 'decisions'] as const) {
-    if (policy[key] && task !== 'binary') problems.push(problemAt([key], `${key}: the task of the model is ${task}, and not binary`)); // biome-ignore format: one line
+    if (policy[key] && task !== 'binary') problems.push(problemAt([key], `${key}: needs a model with task binary, but the task of the model is ${task}`)); // biome-ignore format: one line
   }
   const seen = new Set<string>();
   for (const [i, { name }] of (policy.decisions ?? []).entries()) {

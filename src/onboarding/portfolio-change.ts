@@ -28,7 +28,7 @@ export function comparePortfolios({ columns, fields, sample, test, options, find
   const names = moved.map((m) => `${m.name} (PSI ${m.psi.toFixed(2)})`);
   const background = options.background ? '' : ' and the background of effects (--background)';
   findings.warn(
-    `the rows of --expected come from another portfolio than the training table: ${someNames(names)}. The baseline for drift${background} come from the training table: register the model with a table of the portfolio that you will score`,
+    `the rows of --expected come from another portfolio than the training table: ${someNames(names)}. The training table determines the baseline for drift${background}: register the model with a table of the portfolio that you will score`,
   );
 }
 

@@ -164,12 +164,12 @@ function invarianceText(b: BatchInvariance): string {
   if (b.single) return 'The graph takes one row at a time: a row cannot depend on its neighbours.';
   if (isInvariant(b)) {
     const bare = Object.values(b.differentBare).some((d) => d > 0)
-      ? ' (the bare graph does change bits with the batch; evaluating whole groups of rows prevents that)'
+      ? ' (without groups of rows, scores of the graph change with the batch size; Sluice evaluates whole groups)'
       : '';
-    return `The same bits in batches of ${b.sizes.join(', ')}${bare}.`;
+    return `Scores are bit-identical in batches of ${b.sizes.join(', ')} rows${bare}.`;
   }
   const changed = Object.entries(b.different).filter(([, d]) => d > 0);
-  return `Bits change with the batch size: ${changed.map(([s, d]) => `${plural(d, 'row')} at ${s}`).join(', ')}, by up to ${b.largest}.`;
+  return `Scores change with the batch size: ${changed.map(([s, d]) => `${plural(d, 'row')} at ${s}`).join(', ')}, by up to ${b.largest}.`;
 }
 
 export function selfTestText(s: Report['selfTest']): string {

@@ -143,7 +143,7 @@ function compareWithValues({ table, sample, findings }: Draft, manifest: Manifes
   const [best] = LINKS.map(([words, f]) => ({ words, share: explained(f) })).sort((a, b) => b.share - a.share);
   findings.warn(
     best && best.share > 0 && best.share > own + 0.1
-      ? `the values do not look like ${outcome} but like ${best.words}: as they are, a constant would fit the training table better. Check with --expected`
-      : `the values fit ${outcome} worse than a constant would: another encoding, another order of columns, or another outcome. Check with --expected`,
+      ? `the values of the model look like ${best.words} rather than ${outcome}: a constant would fit the training table better. Check with --expected`
+      : `the values of the model fit ${outcome} worse than a constant: the encoding, the order of columns or the outcome differs from training. Check with --expected`,
   );
 }

@@ -31,7 +31,7 @@ export function expectationOf(draft: Draft): Expectation | null {
     if (lacking.length > 0)
       throw refusal(`the rows of the self-test lack ${lacking.map((c) => c.spec.name).join(', ')}`);
     if (own.rows.length !== expected.rows) {
-      throw refusal(`${own.rows.length} rows to test, but ${expected.rows} predictions`);
+      throw refusal(`--expected-rows has ${own.rows.length} rows, but --expected has ${expected.rows} predictions`);
     }
     const every = Math.max(1, Math.ceil(own.rows.length / SCORED_ROWS));
     const rowOf = own.rows.map((_, i) => i).filter((i) => i % every === 0);
@@ -44,7 +44,7 @@ export function expectationOf(draft: Draft): Expectation | null {
   }
   if (expected.rows !== table.rows) {
     throw refusal(
-      `${file.file} has ${expected.rows} predictions, the training table ${table.rows} rows: give one prediction a row, or the rows they belong to (--expected-rows)`,
+      `${file.file} has ${expected.rows} predictions, but the training table has ${table.rows} rows: provide one prediction per row, or the rows of the predictions (--expected-rows)`,
     );
   }
   return {

@@ -153,7 +153,7 @@ function wholeSwap(
     subject: 'codes of all categories',
     words: `the codes of ${someNames(names)} ${words}`,
     given: 'their codes as given',
-    mend: `number ${someNames(names)} so in "codes" of --encoding`,
+    mend: `set these codes of ${someNames(names)} in "codes" of --encoding`,
     declared: true,
     apply: (m) => names.reduce((all, name) => withCodes(all, name, maps.get(name)!.get(words)!), m),
   };
@@ -171,7 +171,7 @@ function flagSwap({ spec, input }: DraftColumn): Swap {
       : [spec.false_as ?? 0, spec.true_as ?? 1];
   return {
     subject: `true and false of ${spec.name}`,
-    words: `true and false of ${spec.name} the other way round`,
+    words: `true and false of ${spec.name} exchanged`,
     given: `false as ${JSON.stringify(no)} and true as ${JSON.stringify(yes)}`,
     mend: `--encoding {"booleans": {${JSON.stringify(spec.name)}: ${JSON.stringify([yes, no])}}}`,
     // 0 and 1 are the usual encoding, so they are treated as declared.

@@ -42,7 +42,7 @@ interface WitnessFound {
 export async function findWitness(draft: Draft, manifest: Manifest): Promise<WitnessFound> {
   const { task, outcome } = manifest;
   const none = (why: string, ...contradictions: string[]): WitnessFound => ({ witness: null, why, contradictions });
-  if (outcome === undefined || task === 'score') return none('no outcome is named that the model predicts');
+  if (outcome === undefined || task === 'score') return none('no outcome column is named');
   const field = draft.table.header.indexOf(outcome);
   const known = draft.table.sample.filter(({ fields }) => fields[field]!.trim() !== '').slice(0, WITNESS_ROWS);
   if (known.length < FEWEST_ROWS) return none(`fewer than ${FEWEST_ROWS} rows have an outcome in ${outcome}`);
@@ -55,7 +55,7 @@ export async function findWitness(draft: Draft, manifest: Manifest): Promise<Wit
   const { scorer } = opened;
   const read = task === 'regression' ? valuesOf(rows, field) : classesOf(draft, manifest, scorer, rows.map((r) => r[field]!)); // biome-ignore format: one line
   if (typeof read === 'string') return none(read, read);
-  if (!tells(task, read)) return none(`too few rows of either kind in ${outcome}`);
+  if (!tells(task, read)) return none(`the rows have too few different values in ${outcome}`);
   const gain = gainOverConstant({ task, rows, truth: read, scorer });
   if (gain.z >= KNOWS) return { witness: { task, rows, truth: read, scorer }, why: '', contradictions: [] };
   const text = `the scores do not predict ${outcome}: a constant fits the table as well (${gain.z.toFixed(1)} standard errors). The model was trained on another outcome (--outcome) or table, or with another column order or codes`;

@@ -148,10 +148,10 @@ function foreignValues({ spec, profile, known }: DraftColumn): string | null {
       return key !== null && byKey.has(key) ? n + count : n;
     }, 0);
     if (explained > EXPLAINED * rows)
-      return `${plural(explained, 'row')} hold values that the encoding knows ${what}: write the table, and applications, as they were in training (read_csv(dtype=str)), or the codes as the table has them`;
+      return `${plural(explained, 'row')} hold values that the encoding knows ${what}: write the table and the applications as in training (read_csv(dtype=str)), or spell the codes as in the table`;
   }
   if (rows <= FOREIGN_SHARE * values) return null;
-  return `${plural(rows, 'row')} of ${values.toLocaleString('en')} hold values that the encoding does not know: it is not that of this table`;
+  return `${plural(rows, 'row')} of ${values.toLocaleString('en')} hold values that the encoding does not know: the encoding belongs to another table`;
 }
 
 /** Removes the leading zeros of an integer; 1.0 becomes 1. null: the text is not an integer. */
@@ -252,7 +252,7 @@ function contradictionsOf({ near, rows }: SwapTest): string[] {
     .slice(0, TOLD)
     .map(
       ({ swap, gain, losses }) =>
-        `with ${swap.words} it would fit the outcome better by ${gain.z.toFixed(1)} standard errors over ${rows.toLocaleString('en')} rows (loss ${losses.swapped.toFixed(4)} instead of ${losses.given.toFixed(4)}): ${swap.mend}`,
+        `with ${swap.words} the model would fit the outcome better by ${gain.z.toFixed(1)} standard errors over ${rows.toLocaleString('en')} rows (loss ${losses.swapped.toFixed(4)} instead of ${losses.given.toFixed(4)}): ${swap.mend}`,
     );
   if (guilty.length > TOLD)
     told.push(`and ${guilty.length - TOLD} more contradictions of this kind, possibly with the same cause`);
@@ -299,8 +299,8 @@ function reportOpen({ findings, options }: Draft, { near, rows }: SwapTest): voi
   for (const { swap, gain, largest, typical } of open.slice(0, LISTED)) {
     const tells =
       gain.z > OPEN
-        ? `the table supports the latter by ${gain.z.toFixed(1)} standard errors over ${rows.toLocaleString('en')} rows`
-        : 'the table does not distinguish them';
+        ? `the table supports the second alternative by ${gain.z.toFixed(1)} standard errors over ${rows.toLocaleString('en')} rows`
+        : 'the table does not distinguish the two';
     questions.push(
       `${swap.subject}: ${swap.given}, or ${swap.words}? Predictions differ by up to ${largest.toPrecision(2)}, typically ${typical.toPrecision(2)}; ${tells} (${swap.mend})`,
     );

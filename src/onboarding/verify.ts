@@ -83,12 +83,12 @@ export async function verifyPackage(model: ModelPackage): Promise<Report> {
       findings.warn(`scores change with the batch size by up to ${batchInvariance.largest}`);
     if (!selfTest) findings.warn('has no self-test: predictions of the training library were never compared');
     if (looksIsotonic(onnx.graph))
-      findings.warn('looks isotonic-calibrated: exports of that differ from the training library');
+      findings.warn('looks isotonic-calibrated: exported isotonic calibration differs from the training library');
     warnUnmapped(manifest, findings);
-    if (!manifest.baseline) findings.warn('has no baseline: drift cannot be seen');
+    if (!manifest.baseline) findings.warn('has no baseline: drift cannot be measured');
     for (const part of [manifest.explain?.background, manifest.explain?.covers]) {
       if (part !== undefined && !(await exists(path.join(model.folder, part))))
-        findings.warn(`${part} is named but missing`);
+        findings.warn(`model.yaml names ${part}, but the package does not contain it`);
     }
     return {
       model: model.ref,
@@ -117,7 +117,9 @@ export async function verifyPackage(model: ModelPackage): Promise<Report> {
 export function warnUnmapped(manifest: Manifest, findings: Findings): void {
   const unmapped = unmappedReasons(manifest);
   if (unmapped.length === 0) return;
-  findings.warn(`${UNMAPPED} ${unmapped.join(', ')}: letters would carry the names of the columns`);
+  findings.warn(
+    `${UNMAPPED} ${unmapped.join(', ')}: letters to applicants would show the names of these columns (set reasons with --policy)`,
+  );
 }
 
 /** The beginning of the warning about columns without a reason text. */
@@ -143,7 +145,7 @@ async function open<P extends Pick<Probe, 'opened' | 'run' | 'close'>>(
       const [why] = [...encoded.rejected.values()];
       throw new SluiceError(
         'model_invalid',
-        `${model.ref}: its own sample is rejected (${why?.column ?? ''} ${why?.code ?? ''})`,
+        `${model.ref}: the sample row of the package is rejected (${why?.column ?? ''} ${why?.code ?? ''})`,
       );
     }
     const scores = await scoreRows(probe, manifest, encoded);
@@ -199,5 +201,5 @@ const exists = async (file: string): Promise<boolean> => (await stat(file).catch
 const failed = (model: ModelPackage, s: NonNullable<Report['selfTest']>): SluiceError =>
   new SluiceError(
     'self_test_failed',
-    `${model.ref}: ${plural(s.beyond + s.rejected, 'row')} of its self-test no longer come out as expected (largest difference ${s.largest})`,
+    `${model.ref}: ${plural(s.beyond + s.rejected, 'row')} of the self-test no longer match the expected predictions (largest difference ${s.largest})`,
   );

@@ -144,23 +144,23 @@ export function predicateOf(statement: JsonValue): Predicate {
     predicate: Written;
   };
   if (_type !== STATEMENT_TYPE || ![...COMPARABLE_TYPES, FIRST_TYPE].includes(predicateType)) {
-    throw invalid('it describes something else');
+    throw invalid('it does not describe an output of Sluice');
   }
   const { entries, merkle_root } = predicate.blocks;
   if (merkle_root !== rootOf(predicate, entries)) throw invalid('its blocks do not match its root hash');
   if (canonicalJson(statementWith(predicate, predicateType, entries)) !== canonicalJson(statement)) {
-    throw invalid('it contradicts itself');
+    throw invalid('parts of it contradict each other');
   }
   const { rows } = predicate;
   const byCode = Object.values(rows.rejected_by_code).reduce((a, b) => a + b, 0);
   if (rows.read !== rows.scored + rows.rejected + rows.skipped || byCode !== rows.rejected) {
-    throw invalid('its rows do not add up');
+    throw invalid('the rows read are not the sum of its scored, rejected and skipped rows');
   }
   const blocks = COMPARABLE_TYPES.includes(predicateType) ? blocksOf(entries as unknown as BlockEntry[]) : null;
   if (blocks) checkRows(blocks, rows);
   // Names must not contain paths, because the files are looked up next to the output.
   const names = PROVEN_FILES.flatMap((file) => predicate[file]?.name ?? []);
-  if (!names.every(isPlainName)) throw invalid('a name in it is a path');
+  if (!names.every(isPlainName)) throw invalid('it contains a path instead of a file name');
   if (predicate.finished !== undefined && !ISO_TIME.test(predicate.finished)) throw invalid('its time is invalid');
   return { ...predicate, blocks };
 }
@@ -168,7 +168,7 @@ export function predicateOf(statement: JsonValue): Predicate {
 function checkRows(blocks: ProvenBlocks, { read, skipped }: Predicate['rows']): void {
   const [input, output, list] = PROVEN_FILES.map((file) => blocks[file].reduce((sum, { rows }) => sum + rows, 0));
   if (input !== read - skipped || output !== read - skipped || list! > read) {
-    throw invalid('its blocks do not add up to its rows');
+    throw invalid('the rows of its blocks do not add up to its row counts');
   }
 }
 

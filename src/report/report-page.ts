@@ -82,8 +82,8 @@ export function runVerdict(data: ReportData): RunVerdict {
   const reasons = sorted.map(([, text]) => text);
   const first = error === null ? [] : [error.split('\n')[0]!];
   if (exitCode === 4) {
-    const which = data.inputs.length > 1 ? ` (${stopped} of ${data.inputs.length} inputs)` : '';
-    return { level: 'bad', headline: `Stopped by the gate: nothing was published${which}`, points: [...first, ...reasons] }; // biome-ignore format: one line
+    const what = data.inputs.length > 1 ? `${stopped} of ${data.inputs.length} inputs were not` : 'nothing was';
+    return { level: 'bad', headline: `Stopped by the gate: ${what} published`, points: [...first, ...reasons] }; // biome-ignore format: one line
   }
   if (exitCode !== 0 && exitCode !== 3) {
     return { level: 'bad', headline: `Failed: ${data.published ? 'see the error' : 'nothing was published'}`, points: [...first, ...reasons] }; // biome-ignore format: one line

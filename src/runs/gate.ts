@@ -233,14 +233,14 @@ export function refuseStopped(
   { rows, rejectedByCode }: Pick<RunCounts, 'rows' | 'rejectedByCode'>,
 ): void {
   if (verdict === 'passed') return;
-  const limits = exceeded.length === 1 ? 'a limit is' : `${exceeded.length} limits are`;
+  const limits = exceeded.length === 1 ? 'a limit is not' : `${exceeded.length} limits are not`;
   const more = exceeded.length > TOLD ? [`  and ${exceeded.length - TOLD} more`] : [];
   const codes = Object.entries(rejectedByCode).sort((a, b) => b[1] - a[1]);
   const read = `${rows.toLocaleString('en-US')} rows read${codes.length === 0 ? '' : `, rejected by code: ${codes.map(([code, n]) => `${code} ${n.toLocaleString('en-US')}`).join(', ')}`}`;
   const lines = [...textTable(exceededTable(exceeded.slice(0, TOLD))), ...more, read];
   throw new SluiceError(
     'gate_stopped',
-    `the gate stopped ${input}, nothing was published: ${limits} exceeded\n${lines.join('\n')}`,
+    `the gate stopped ${input}, nothing was published: ${limits} met\n${lines.join('\n')}`,
     { logMessage: `the gate stopped ${input}, nothing was published: ${exceededLine(exceeded)}; ${read}` },
   );
 }

@@ -39,7 +39,7 @@ export function failureOf(
   failures: readonly InputFailure[],
   { inputs, tried }: { inputs: number; tried: number },
 ): SluiceError {
-  const untried = inputs > tried ? `, ${inputs - tried} not tried after that` : '';
+  const untried = inputs > tried ? `, ${inputs - tried} not tried` : '';
   const lines = failures.map(({ input, text }) => `  ${input}: ${text.replaceAll('\n', '\n  ')}`);
   // The run fails with gate_stopped only if every failed input did.
   const { code } = failures.findLast((failure) => failure.code !== 'gate_stopped') ?? failures.at(-1)!;

@@ -139,10 +139,11 @@ export function summaryText(
   const resumed = result?.resumedRows ?? 0;
   const speed = `${seconds.toFixed(1)} s, ${count(rate(counts.rows - resumed, seconds))} rows/s`;
   const lines = [`${equation(counts)}, ${speed}`];
-  if (resumed > 0) lines.push(`${count(resumed)} of them were there from a run that was interrupted`);
+  if (resumed > 0) lines.push(`${count(resumed)} of these rows were processed by the interrupted run`);
   const before = result?.inputsDoneBefore ?? 0;
-  if (before === 1) lines.push('1 input was scored before, and stays as it is');
-  if (before > 1) lines.push(`${count(before)} inputs were scored before, and stay as they are`);
+  if (before === 1) lines.push('1 input was already scored by an identical run; its output is unchanged');
+  if (before > 1)
+    lines.push(`${count(before)} inputs were already scored by an identical run; their outputs are unchanged`);
   if (by) {
     lines.push(
       `model ${by.model.ref}, sha256 ${by.model.manifest.onnx.sha256.slice(0, 12)}…, ${by.evaluator}, ` +

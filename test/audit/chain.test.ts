@@ -132,7 +132,7 @@ test('full files get the number of their last record, and the chain goes through
   const without = files.filter((f) => !f.endsWith(full[2]!));
   expect((await verifyChain(without)).broken).toMatchObject({
     line: 1,
-    why: expect.stringMatching(/is in the place of record/),
+    why: expect.stringMatching(/was found where record \d+ was expected/),
   });
   expect((await verifyChain(files.filter((f) => !f.endsWith(full[0]!)))).first).toBeGreaterThan(1);
   // A kill between the renaming and the next file.
@@ -201,7 +201,7 @@ test('`audit verify` names the first line that is not as it was', async () => {
   const { file, files } = await written(9, { maxBytes: 1500 });
   const run = await sluiceHere(['audit', 'verify', ...files]);
   expect([run.code, run.stderr]).toEqual([0, '']);
-  expect(run.stdout).toMatch(/records are intact and in order, 1 to \d+\nthe server was stopped regularly\nlast hash/);
+  expect(run.stdout).toMatch(/records are intact and in order, 1 to \d+\nthe server stopped normally\nlast hash/);
   const json = JSON.parse((await sluiceHere(['audit', 'verify', '--json', ...files])).stdout);
   expect(json).toMatchObject({ whole: true, broken: null });
   const lines = linesIn(file);

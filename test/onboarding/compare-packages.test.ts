@@ -98,5 +98,5 @@ checkTest('the command says it; without a background that both take there are no
   expect(Object.keys(scores.moved)).toEqual(['approve → review']);
   const bare = changedPackage((yaml) => yaml.replace(/^explain:.*\n(?: .*\n)*/m, ''));
   const said = await sluiceHere(['model', 'diff', bare, bare]);
-  expect([said.code, said.stdout]).toEqual([0, expect.stringContaining('no background of either')]);
+  expect([said.code, said.stdout]).toEqual([0, expect.stringContaining('no background sample of the two packages')]);
 });

@@ -148,9 +148,7 @@ describe('graphs of neural networks', () => {
     const bare = file(`a,b\n${lines(60, (i) => `${i % 17},${i % 5}`)}\n`);
     const { manifest, report } = await propose(net([SIGMOID], ['p']), bare);
     expect(manifest.task).toBe('regression');
-    expect(report.findings.map((f) => f.text).join()).toMatch(
-      /if it is a probability, say --outcome, or --task binary/,
-    );
+    expect(report.findings.map((f) => f.text).join()).toMatch(/if it is a probability, use --outcome or --task binary/);
     const { manifest: said } = await propose(net([SIGMOID], ['p']), bare, { task: 'binary' });
     expect(said).toMatchObject({ task: 'binary', classes: [0, 1], positive_class: 1 });
   });

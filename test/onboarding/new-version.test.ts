@@ -104,7 +104,7 @@ test('the audit page leaves nothing out where nothing is known', async () => {
   }
   expect(text).toContain('Warnings\n  The package has no report card.');
   expect(text).toContain('Self-test\n  The package contains one; sluice model verify repeats it.');
-  expect(text).toMatch(/registered +not written down\n.*approved +by nobody\n/);
+  expect(text).toMatch(/registered +not recorded\n.*approved +by nobody\n/);
 });
 
 test('the audit page has a verdict for each section, and the worst for the version', async () => {

@@ -191,9 +191,11 @@ describe('predictions that do not come out', () => {
       register(tableOf(rows), { expected, ...options }).then(() => '', (e: Error) => e.message); // biome-ignore format: one line
     expect(await message({})).toBe('');
     expect(await message({ encoding: encoding({ missing: { b: 3 } }) })).toMatch(
-      /with missing b as 0 they are reproduced: .*\n.*have a missing b: 100 % of the rows with this value differ, but only 0 % of the others/,
+      /with missing b as 0 the model reproduces the predictions: .*\n.*have a missing b: 100 % of the rows with this value differ, but only 0 % of the other rows/,
     );
-    expect(await message({ encoding: encoding({ order: ['b', 'a', 'c'] }) })).toMatch(/they are reproduced/);
+    expect(await message({ encoding: encoding({ order: ['b', 'a', 'c'] }) })).toMatch(
+      /the model reproduces the predictions/,
+    );
     expect(await message({ encoding: encoding({ codes: { c: { rent: 0, own: 1, parents: 3 } } }) })).toMatch(
       /have c = parents/,
     );

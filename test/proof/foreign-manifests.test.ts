@@ -112,7 +112,11 @@ test('a manifest that names paths is invalid, whoever signed it', async () => {
       if (subject !== null) changed.subject[subject]!.name = name;
       writeFileSync(file, seal(changed as unknown as JsonValue, key));
       const run = await sluiceHere(['verify', at('out/o.csv'), '--key', known]);
-      expect([member, run.code, run.stdout]).toEqual([member, 1, expect.stringContaining('a name in it is a path')]);
+      expect([member, run.code, run.stdout]).toEqual([
+        member,
+        1,
+        expect.stringContaining('it contains a path instead of a file name'),
+      ]);
       const replay = await sluiceHere(['replay', at('out/o.csv'), '--row', '1']);
       expect([member, replay.code, replay.stderr]).toEqual([member, 1, expect.stringContaining('[manifest_invalid]')]);
     }

@@ -85,7 +85,7 @@ test('a run that is stopped ends with 4, leaves what is there as it was and says
   const stopped = await sluiceHere([...args, '--max-unseen', 'income=0,*=0.02', '--json']);
   expect(stopped.code).toBe(4);
   expect(stopped.stderr).toMatch(
-    /the gate stopped \S+in\.csv, nothing was published: a limit is exceeded \[gate_stopped\]\n.*\n {2}credit_product_id +unseen +100\.0 % +2\.0 % +0\.0 %\n/,
+    /the gate stopped \S+in\.csv, nothing was published: a limit is not met \[gate_stopped\]\n.*\n {2}credit_product_id +unseen +100\.0 % +2\.0 % +0\.0 %\n/,
   );
   expect(readFileSync(output, 'utf8')).toBe('of yesterday');
   expect(readdirSync(folder).sort()).toEqual(['in.csv', 'out.csv']);
@@ -272,7 +272,7 @@ test('a message names the worst twenty and how many more there are', () => {
   const verdict = judgeGate({ max_psi: 0.1 }, counted(5000, 0), reportOf(...columns), new Map());
   const counts = { rows: 5000, rejectedByCode: { bad_number: 86, column_count: 200 } };
   expect(() => refuseStopped('x', verdict, counts)).toThrow(
-    /30 limits are exceeded\n[\s\S]*c29[\s\S]*c10 [\s\S]*\n {2}and 10 more\n5,000 rows read, rejected by code: column_count 200, bad_number 86$/,
+    /30 limits are not met\n[\s\S]*c29[\s\S]*c10 [\s\S]*\n {2}and 10 more\n5,000 rows read, rejected by code: column_count 200, bad_number 86$/,
   );
 });
 

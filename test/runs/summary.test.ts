@@ -71,13 +71,13 @@ test('rows that an interrupted run wrote do not make it faster', () => {
   const listed = spec({ dead_letter: { type: 'file', path: 'rejects.csv' } });
   expect(summaryText(listed, counts, resumed, 2, new DriftMonitor()).split('\n')).toEqual([
     '1,500 rows read = 1,498 scored + 2 rejected, 2.0 s, 500 rows/s',
-    '500 of them were there from a run that was interrupted',
-    '2 inputs were scored before, and stay as they are',
+    '500 of these rows were processed by the interrupted run',
+    '2 inputs were already scored by an identical run; their outputs are unchanged',
     'rejected: bad_number 2; listed in rejects.csv',
     '',
   ]);
   const one = summaryText(spec(), { ...counts, rejected: 0 }, resultOf({ inputsDoneBefore: 1 }), 2, new DriftMonitor());
-  expect(one).toContain('1 input was scored before, and stays as it is\n');
+  expect(one).toContain('1 input was already scored by an identical run; its output is unchanged\n');
   expect(one).not.toContain('interrupted');
   expect(one).not.toContain('rejected:');
 });

@@ -366,7 +366,7 @@ export const DEFENCES: Defence[] = [
   {
     name: 'paths in a manifest',
     file: 'src/proof/statement.ts',
-    find: "if (!names.every(isPlainName)) throw invalid('a name in it is a path');",
+    find: "if (!names.every(isPlainName)) throw invalid('it contains a path instead of a file name');",
     replace: '',
     test: FOREIGN,
   },

@@ -20,7 +20,7 @@ ${groups.join(', ')}.
 Options of the same name mean the same in pipeline files ([pipelines.md](pipelines.md)) and in the service
 ([serve-config.md](serve-config.md), [serve.md](serve.md)), with dashes written as underscores.
 
-Exit codes: 0 done, 1 failed and nothing new is visible, 2 the command line or a file it names is wrong, 3 done but rows were rejected (0 where the variable \`SLUICE_EXIT_REJECTED\` is \`0\`, as a Job of Kubernetes wants it), 4 stopped by the gate: nothing was published.
+Exit codes: 0 done, 1 failed and nothing new is visible, 2 the command line or a file it names is wrong, 3 done but rows were rejected (0 where the variable \`SLUICE_EXIT_REJECTED\` is \`0\`, as Kubernetes Jobs require), 4 stopped by the gate: nothing was published.
 
 ${sections.join('\n\n')}
 

@@ -108,7 +108,7 @@ class Problems(unittest.TestCase):
         numbers = TRAINING[["debt", "term"]]
         self.assertIn("it has no predict_proba", problems_of(RidgeClassifier().fit(numbers, OK), numbers))
         self.assertIn("it is not fitted", problems_of(LogisticRegression(), numbers))
-        self.assertIn("does not predict", problems_of("a text", numbers))
+        self.assertIn("has no predict method", problems_of("a text", numbers))
         graded = TRAINING[["debt", "grade"]]
         boosting = HistGradientBoostingClassifier(max_iter=5).fit(graded, OK)
         self.assertIn("categorical features wrongly", problems_of(boosting, graded))

@@ -21,18 +21,22 @@ export const DECLARED = {
     }),
   constants: () =>
     Type.Record(Type.String(), Type.Union([Type.String(), Type.Number(), Type.Boolean()]), {
-      description: 'model columns that the input lacks: the value of each, the same in all rows',
+      description: 'values for model columns that the input lacks; a value applies to all rows',
     }),
   names: () =>
     Type.Array(Type.String(), {
       minItems: 1,
-      description: 'with header: false, the names of the fields in their order',
+      description: 'with header: false: the names of the fields, in the order of the file',
     }),
   header: () => Type.Boolean({ description: 'false: the first row is data, and columns.names names the fields' }),
   skip_lines: (otherwise = '0') =>
-    whole('lines to skip in front of the header row, or of the first row without a header row', [0, MOST_SKIPPED], {
-      otherwise,
-    }),
+    whole(
+      'lines to skip before the header row, or before the first row of a file without a header row',
+      [0, MOST_SKIPPED],
+      {
+        otherwise,
+      },
+    ),
   encoding: (door: Door<(typeof ENCODINGS)[number]> = {}) =>
     choice('encoding of the text; utf-16 needs a byte order mark', ENCODINGS, door),
   decimal: (door: Door<(typeof DECIMALS)[number]> = {}) =>
@@ -124,9 +128,13 @@ const trailer = () =>
           }),
         ),
         extra_rows: Type.Optional(
-          whole('records counted in addition to applications: header row, trailer', [0, 10], {
-            otherwise: '0',
-          }),
+          whole(
+            'number of records that the count of the trailer includes in addition to applications, such as header row and trailer',
+            [0, 10],
+            {
+              otherwise: '0',
+            },
+          ),
         ),
       },
       { ...closed, description: 'the last record of csv or tsv is a trailer or total line, which is not scored' },

@@ -24,7 +24,7 @@ export const SCORING = {
       door,
     ),
   interpret_below: () =>
-    Type.Number({ description: 'interpret only applications whose probability (or value) is below this' }),
+    Type.Number({ description: 'interpret only applications whose probability (or value) is below this number' }),
   max_evaluations: () =>
     whole('maximum evaluations for interpreting one application of a black-box model', [1, MOST_EVALUATIONS]),
   top_effects: () => whole('report only the N largest effects', [1, 2000]),
@@ -32,10 +32,15 @@ export const SCORING = {
   passthrough_list: () => Type.Union([Type.Array(Type.String()), Type.Enum(['*'])], { description: PASSTHROUGH }),
   passthrough_text: () => Type.String({ description: `${PASSTHROUGH}: a,b or *` }),
   batch_rows: (door: Door<number> = {}) => whole('rows per micro-batch', [1, 65_536], door),
-  batch_wait_ms: (door: Door<number> = {}) => whole('a smaller micro-batch is scored after this wait', [0], door),
+  batch_wait_ms: (door: Door<number> = {}) =>
+    whole('maximum wait for a full micro-batch; then a smaller one is scored', [0], door),
   workers: (door: Door<number> = {}) => whole('workers per model', [1, 256], door),
   evaluator: (door: Door<(typeof EVALUATORS)[number]> = {}) =>
-    choice('auto: the native evaluator if it agrees with ONNX Runtime; otherwise only the named one', EVALUATORS, door),
+    choice(
+      'auto: the native evaluator if it agrees with ONNX Runtime, else ONNX Runtime; native, onnxruntime: only this evaluator',
+      EVALUATORS,
+      door,
+    ),
   record_bytes: (door: Door<number> = {}) =>
     whole('maximum size of an application, bytes; larger ones are rejected', [16, 64 * MIB], door),
   max_columns: (door: Door<number> = {}) =>

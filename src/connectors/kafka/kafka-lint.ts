@@ -96,7 +96,7 @@ function lintSource(source: KafkaSource, { sink, letters }: Topics, say: Say): v
     say('source', 'topics: only a single topic can be written to files or a table');
   if (topic === undefined && letters?.retry) say('dead_letter', 'retry: needs a single topic as the source');
   const read = topic === undefined ? (topics ?? []) : [topic];
-  if (sink && read.includes(sink.topic)) say('sink', 'source and sink are the same topic');
+  if (sink && read.includes(sink.topic)) say('sink', 'source and sink are the same topic: use different topics');
   if (sink?.routes?.some((r) => read.includes(r.topic))) say('sink', 'routes: a topic is also the source');
   if (letters && read.includes(letters.topic)) {
     say('dead_letter', 'dead_letter: the topic is also read as input: use another topic');

@@ -139,7 +139,7 @@ const secret = (description: string) =>
       Type.Object({ file: text('file that contains the secret') }, closed),
       Type.Object({ env: text('environment variable that contains the secret') }, closed),
     ],
-    { description: `${description}: where it is kept` },
+    { description: `${description}: the file or environment variable that contains it` },
   );
 
 /** TLS settings for connections to brokers or to a registry. */

@@ -157,7 +157,7 @@ export class OutputPartitions {
       const message = words`${grew}: with partition: key, some keys now go to other partitions than before`;
       onNotice?.({ about: `growth ${output}`, message });
     } else if (partitioning === null) {
-      const message = words`${grew}: predictions stay in the partitions of their applications; set partition: source in the sink; otherwise the next start is rejected while ${named(topic)} has fewer partitions`;
+      const message = words`${grew}: predictions stay in the partitions of their applications. Set partition: source in the sink; otherwise the next start is rejected while ${named(topic)} has fewer partitions`;
       onNotice?.({ about: `growth ${output}`, message });
     }
   }

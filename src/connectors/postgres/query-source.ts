@@ -141,8 +141,8 @@ const typedColumns = (fields: readonly Field[], columns: ReadonlyMap<string, Col
 
 const castInQuery: Remedy = (name, wanted) =>
   wanted === 'number'
-    ? 'make it a number in a query'
-    : `keep it as text in the table, or write its text in a query: ${name}::text where nothing was lost, lpad(${name}::text, 4, '0') where zeros were`;
+    ? 'convert it to a number in a query'
+    : `store it as text in the table, or convert it in a query: ${name}::text, or lpad(${name}::text, 4, '0') if leading zeros were lost`;
 
 function withoutEnd(query: string): string {
   let text = query.trim();

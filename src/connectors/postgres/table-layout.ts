@@ -84,7 +84,7 @@ export async function inspectTarget(
     await assertMayCreate(client, name);
     return { name, exists: false, columns, types: columns.map((c) => c.made ?? MADE[c.kind ?? 'text']), key };
   }
-  if (!['r', 'p'].includes(table.kind!)) throw refused(name, 'is no table');
+  if (!['r', 'p'].includes(table.kind!)) throw refused(name, 'exists, but is not a table');
   await assertMayWrite(client, name, table.oid, mode);
   const there = await columnsOf(client, table.oid);
   const faults = columns.flatMap((column) => faultOf(column, there.get(column.name)));

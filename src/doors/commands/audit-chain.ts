@@ -25,10 +25,10 @@ async function verifyAudit(files: string[], flags: AuditVerifyFlags): Promise<vo
     ...(first > 1 ? [`records 1 to ${first - 1} are not in these files`] : []),
     ...torn.map(
       ({ file, line, bytes }) =>
-        `${file}:${line} ${bytes} bytes of an incomplete record of a killed server, marked by the next server`,
+        `${file}:${line} ${bytes} bytes of an incomplete record: a server was killed while writing it, and the next server marked it`,
     ),
     ...(lost > 0 ? [`the log reports ${count(lost)} records that could not be written`] : []),
-    closed ? 'the server was stopped regularly' : 'the server runs, was killed, or the end was cut off',
+    closed ? 'the server stopped normally' : 'the server is running or was killed, or the end of the log was cut off',
     `last hash ${last.sum}`,
   ];
   process.stdout.write(`${told.join('\n')}\n`);

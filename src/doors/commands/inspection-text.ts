@@ -76,7 +76,8 @@ function facts(found: Inspection): string[][] {
   add('header', found.header, `${found.header?.value === 'row' ? 'header row' : 'none'}${before}`);
   add('total line', found.trailer);
   add('numbers', found.numbers);
-  if (found.trim) rows.push(['spaces', 'around values or names', 'high: values are read only without them']);
+  if (found.trim)
+    rows.push(['spaces', 'around values or names', 'high: values can be read only if the spaces are trimmed']);
   for (const { text, count: n, columns } of found.null_values) {
     rows.push(['missing value', text, `${count(n, 'time')} in ${someOf(columns)}`]);
   }

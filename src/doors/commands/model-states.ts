@@ -61,7 +61,7 @@ async function change(
   const { id, version } = parseReference(ref);
   if (version === undefined) throw new SluiceError('usage', `specify the version number: ${id}:N`);
   const entry = await registry.setState(id, version, to, by, force);
-  out(`${id}:${version}: ${entry.from ?? '(not written down)'} → ${entry.to}`);
+  out(`${id}:${version}: ${entry.from ?? '(not recorded)'} → ${entry.to}`);
   return entry;
 }
 

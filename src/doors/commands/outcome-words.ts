@@ -8,7 +8,7 @@ export function joinWords({ labels, predictions: p }: OutcomeReport): string {
   return [
     `labels: ${count(labels.rows)} rows, ${count(labels.keys)} keys, ${count(labels.unknown)} of them without an outcome yet; ` +
       `${count(labels.matched)} were predicted`,
-    `predictions: ${count(p.rows)} rows of ${many} = ${count(p.matched)} matched + ${count(p.repeated)} repeated + ${count(p.withdrawn)} taken back + ` +
+    `predictions: ${count(p.rows)} rows of ${many} = ${count(p.matched)} matched + ${count(p.repeated)} repeated + ${count(p.withdrawn)} withdrawn + ` +
       `${count(p.unlabelled)} without a label + ${count(p.withoutProbability)} rejected + ${count(p.withoutKey)} without a key`,
   ].join('\n');
 }

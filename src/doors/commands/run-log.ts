@@ -109,7 +109,10 @@ export function runLog(
       if (!logged) return () => {};
       const unhear = onBackgroundFault((task, error) => {
         metrics?.background.inc({ task });
-        log('error', 'background_failed', words`${task} failed: ${faultOf(error)}`, { task, ...faultFields(error) });
+        log('error', 'background_failed', words`background task failed (${task}): ${faultOf(error)}`, {
+          task,
+          ...faultFields(error),
+        });
       });
       const off = hearFaults({
         log,

@@ -133,7 +133,10 @@ async function printSchemas(files: readonly string[]): Promise<void> {
     const pipeline = await readPipeline(file);
     const { sink } = pipeline;
     if (sink.type !== 'kafka' || sink.format === 'json')
-      throw new SluiceError('usage', `${file} writes without a schema`);
+      throw new SluiceError(
+        'usage',
+        `${file}: the format of the sink has no schema (only avro, protobuf and json-schema topics have one)`,
+      );
     const { subjects, text } = await publishedSchema(sink, pipeline);
     say(`${file}: ${sink.format} under ${subjects.join(', ')}`);
     out(text);

@@ -92,7 +92,10 @@ async function start(options: ServeOptions, undo: (() => unknown)[]): Promise<Ru
   const log = counted(options.log ?? SILENT, metrics);
   const unhear = onBackgroundFault((task, error) => {
     metrics.background.inc({ task });
-    log('error', 'background_failed', words`${task} failed: ${faultOf(error)}`, { task, ...faultFields(error) });
+    log('error', 'background_failed', words`background task failed (${task}): ${faultOf(error)}`, {
+      task,
+      ...faultFields(error),
+    });
   });
   undo.push(unhear);
   if (options.faults) options.faults.hear = (kind) => metrics.processFaults.inc({ kind });

@@ -123,7 +123,7 @@ export class JsonDecoder implements Decoder {
       if (meant === null) continue;
       if (this.#names.isConstant(meant)) return fault('unexpected_column', meant, CONSTANT_GIVEN);
       if (meant === outcome) {
-        return fault('outcome_present', meant, 'the outcome is part of the application');
+        return fault('outcome_present', meant, 'the application contains the outcome column');
       }
       if (passthrough === '*' && reserved.includes(meant)) {
         return fault('unexpected_column', meant, 'the key has the name of an output field');

@@ -100,7 +100,7 @@ export async function recover(target: string, entries: readonly string[], log: L
 async function finish(file: string, kind: 'commit' | 'undo', target: string, log: Log): Promise<void> {
   const files = await readJournal(file);
   if (files === null) {
-    log('warn', 'left_over_kept', words`${named(file)} is not a journal of this user and is left untouched`);
+    log('warn', 'left_over_kept', words`${named(file)} belongs to another user or is damaged; it is left untouched`);
     return;
   }
   // If several processes find the journal, only one of them can rename it.

@@ -34,7 +34,10 @@ export async function loadPackage(folder: string): Promise<ModelPackage> {
   assertWithinLimits(parsed.value, files);
   const twice = parsed.value.columns.filter((c) => saidTwice(c)).map((c) => c.name);
   if (twice.length > 0)
-    throw new SluiceError('model_invalid', `${file}: columns.${twice[0]}: its categories are given twice`);
+    throw new SluiceError(
+      'model_invalid',
+      `${file}: columns.${twice[0]}: set only one of codes, codes_file, values and values_file`,
+    );
   const content = (name: string) => readPackageFile({ folder, ref, sha256, files, locked: false }, name);
   const manifest = await readCategoryFiles(parsed.value, content);
   const problems = inconsistencies(manifest);
@@ -51,7 +54,8 @@ function inconsistencies(m: Manifest): string[] {
   const problems: string[] = [];
   const columns = new Map(m.columns.map((c) => [c.name, c]));
   if (columns.size < m.columns.length) problems.push('columns: a name occurs twice');
-  if (m.outcome !== undefined && columns.has(m.outcome)) problems.push(`columns: ${m.outcome} is the outcome`);
+  if (m.outcome !== undefined && columns.has(m.outcome))
+    problems.push(`columns: ${m.outcome} is the outcome, which must not be a column of the model`);
   for (const c of m.columns) {
     if (categoriesOf(c) && c.kind !== 'category') problems.push(`columns.${c.name}: only a category has codes`);
     if (c.unseen === 'value' && c.unseen_value === undefined)

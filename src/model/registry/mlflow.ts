@@ -160,7 +160,7 @@ export class MlflowStore implements Store {
    */
   async add(id: string, version: string, folder: string, files: PackageFile[]): Promise<string> {
     if (!/^[1-9]\d{0,8}$/.test(version)) {
-      throw new SluiceError('usage', `${this.name} numbers versions itself: ${version} cannot be one`);
+      throw new SluiceError('usage', `${this.name} assigns version numbers 1, 2, …: ${version} is not such a number`);
     }
     return this.#asked(this.#add(id, version, folder, files));
   }
@@ -180,7 +180,7 @@ export class MlflowStore implements Store {
       if (Number(version) < Number(wanted)) {
         throw new SluiceError(
           'usage',
-          `${this.name} numbers versions itself: the next of ${id} is ${version}, not ${wanted}`,
+          `${this.name} assigns version numbers: the next version of ${id} is ${version}, not ${wanted}`,
         );
       }
       if (version !== wanted) {

@@ -115,7 +115,7 @@ export class S3Store implements Store {
       }
       await pause(attempt);
     }
-    throw unavailable(this.name, `other processes keep changing the states of ${id}`);
+    throw unavailable(this.name, `other processes keep changing the states of ${id}; run the command again`);
   }
 
   async fetch(id: string, version: string, folder: string): Promise<{ files: PackageFile[]; sha256?: string }> {
@@ -165,7 +165,7 @@ export class S3Store implements Store {
       }
       await pause(attempt);
     }
-    throw unavailable(this.name, `other processes keep moving ${id}@${alias}`);
+    throw unavailable(this.name, `other processes keep moving ${id}@${alias}; run the command again`);
   }
 
   async history(id: string): Promise<AliasMove[]> {
@@ -298,7 +298,7 @@ export class S3Store implements Store {
       if ((await this.#client.put(`${this.#prefix}${id}/${HISTORY}`, body, condition)) === 'done') return;
       await pause(attempt);
     }
-    throw unavailable(this.name, `other processes keep writing the history of ${id}`);
+    throw unavailable(this.name, `other processes keep writing the history of ${id}; run the command again`);
   }
 }
 

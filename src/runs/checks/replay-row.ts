@@ -52,10 +52,7 @@ export async function replayRow({ output, predicate, model, row, input }: Replay
   }
   const to = outputEnd(predicate, output);
   if (to.format === 'json') {
-    throw new SluiceError(
-      'usage',
-      'replay reads csv, tsv, ndjson, parquet and arrow: write one of these instead of json',
-    );
+    throw new SluiceError('usage', 'replay cannot read a json output: write csv, tsv, ndjson, parquet or arrow');
   }
   const written = await (isColumnar(to.format) ? columnarRow(to, row) : textRow(to, row));
   const options = predicate.options as unknown as Options;

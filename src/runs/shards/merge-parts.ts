@@ -169,7 +169,7 @@ export function judgeMerged(
 ): GateSummary | null {
   if (limits === null) return null;
   if (model === null) {
-    const why = 'the gate needs the package of the shards, whose baseline it compares with';
+    const why = 'the gate needs the baseline in the package that scored the shards';
     throw new SluiceError('usage', `${why}, but the registry has another package or none: use --registry`);
   }
   const findings = new RunFindings();

@@ -133,7 +133,7 @@ export class FileAnswers implements AnswerSink {
     if (lost.length === 0) file.account.settle();
     else {
       file.account.drop();
-      const message = words`partition ${partition} was reassigned; its new owner writes the last file again`;
+      const message = words`partition ${partition} was reassigned; its new member writes the last file again`;
       this.#context.log('info', 'file_taken_over', message, { partition });
     }
   }

@@ -66,7 +66,7 @@ export function observerOf({ metrics, name, log, account }: RunContext, topic: s
       }
       oldest.clear();
       assigned = partitions;
-      const message = words`${place}partitions: ${partitions.length === 0 ? words`none` : named(partitions.join(', '))}`;
+      const message = words`${place}assigned partitions: ${partitions.length === 0 ? words`none` : named(partitions.join(', '))}`;
       log('info', 'partitions_assigned', message, { topic: named(topic), partitions });
     },
     onRestart({ reason }) {

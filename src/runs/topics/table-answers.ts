@@ -197,7 +197,12 @@ export class TableAnswers implements AnswerSink {
         const again = asSluiceError(error, 'internal_error');
         if (!again.entry.retryable) throw again;
         if (!this.#down)
-          log('error', 'database_down', words`waiting for the database: ${saysOf(again)}`, faultFields(again));
+          log(
+            'error',
+            'database_down',
+            words`the table cannot be written; the write is retried: ${saysOf(again)}`,
+            faultFields(again),
+          );
         this.#down = true;
       }
       await sleep(wait, { signal }).catch(() => {});

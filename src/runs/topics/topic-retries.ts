@@ -129,7 +129,7 @@ async function wouldLose(directory: TopicDirectory, { topic, delayMs }: RetryPol
   if (await directory.compacted(topic)) return 'is compacted: it needs cleanup.policy=delete';
   const { times, settingsKnown } = await directory.facts(topic);
   if (!settingsKnown || times.retentionMs >= 2 * delayMs) return null;
-  return `keeps records for ${times.retentionMs} ms, and each waits ${delayMs} ms: raise its retention.ms`;
+  return `retains records for ${times.retentionMs} ms, but a record waits ${delayMs} ms for its next attempt: set its retention.ms to at least ${2 * delayMs}`;
 }
 
 /** Waiting records have their own metric: unlike lag, they require no action. */

@@ -204,7 +204,7 @@ kafka: { brokers: ["${cluster.brokers[0]}"], session_timeout_ms: ${SESSION_MS} }
       [{ 'cleanup.policy': 'compact' }, /retry topic \S+ is compacted.*\[kafka_config\]/],
       [
         { 'retention.ms': '1000' },
-        /retry topic \S+ keeps records for 1000 ms, and each waits 600 ms.*\[kafka_config\]/,
+        /retry topic \S+ retains records for 1000 ms, but a record waits 600 ms.*\[kafka_config\]/,
       ],
     ] as const) {
       const losing = await setUp('delay_ms: 600', { retryTopic: settings });

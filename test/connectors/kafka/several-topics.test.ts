@@ -119,7 +119,7 @@ kafka: { brokers: ["${cluster.brokers[0]}"], session_timeout_ms: 3000, instance_
       const file = pipeline(name, `topic_pattern: "${name}-.*", start_at: latest`);
       const running = run(file, 'one');
       const says = running.words;
-      await until(() => /pattern-a, partitions: 0, 1, 2/.test(says()), 'the first topic');
+      await until(() => /pattern-a, assigned partitions: 0, 1, 2/.test(says()), 'the first topic');
       expect(says()).toMatch(/pattern-out matches topic_pattern and is left out/);
       expect(says()).toMatch(/pattern-dlq matches topic_pattern and is left out/);
       // Where "latest" lies is committed once it is known.

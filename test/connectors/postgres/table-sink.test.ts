@@ -158,7 +158,7 @@ requirePostgres('a table as the sink', () => {
       expect([error.code, error.message]).toEqual(['database_refused', `the table "misfit${i}" does not fit: ${says}`]);
     }
     await server.query('CREATE VIEW a_view AS SELECT * FROM made');
-    expect((await failure(open('a_view'))).message).toBe('the table "a_view" is no table');
+    expect((await failure(open('a_view'))).message).toBe('the table "a_view" exists, but is not a table');
     await server.query(
       'CREATE TABLE fits (n serial, note varchar(20), id int, row int, probability numeric, prediction text, error_code varchar(5) DEFAULT NULL)',
     );

@@ -34,7 +34,7 @@ test('a pattern reads predictions only, and the sidecar files it skips are liste
   const one = await sluiceHere(['outcomes', 's1*', ...LABELS], { cwd });
   expect([one.code, counted(one.stderr)]).toEqual([
     0,
-    'predictions: 40 rows of one input = 39 matched + 0 repeated + 0 taken back + 0 without a label + 1 rejected + 0 without a key',
+    'predictions: 40 rows of one input = 39 matched + 0 repeated + 0 withdrawn + 0 without a label + 1 rejected + 0 without a key',
   ]);
   expect(one.stderr).toContain(
     'skipped 4 sidecar files of s1*: s1.csv.html (report), s1.csv.manifest.json (manifest), s1.csv.prom (metrics), s1.csv.rejects.csv (rejects file)',
@@ -42,7 +42,7 @@ test('a pattern reads predictions only, and the sidecar files it skips are liste
   const both = await sluiceHere(['outcomes', 's*', ...LABELS, '--on-duplicate', 'last'], { cwd });
   expect([both.code, counted(both.stderr)]).toEqual([
     0,
-    'predictions: 80 rows of 2 inputs = 39 matched + 39 repeated + 0 taken back + 0 without a label + 2 rejected + 0 without a key',
+    'predictions: 80 rows of 2 inputs = 39 matched + 39 repeated + 0 withdrawn + 0 without a label + 2 rejected + 0 without a key',
   ]);
 });
 

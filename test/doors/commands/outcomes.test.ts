@@ -38,7 +38,7 @@ test('tables on standard output, counts on standard error, the report and its me
   expect([run.code, run.stderr]).toEqual([
     0,
     'labels: 4 rows, 4 keys, 1 of them without an outcome yet; 3 were predicted\n' +
-      'predictions: 5 rows of one input = 3 matched + 0 repeated + 0 taken back + 1 without a label + 1 rejected + 0 without a key\n',
+      'predictions: 5 rows of one input = 3 matched + 0 repeated + 0 withdrawn + 1 without a label + 1 rejected + 0 without a key\n',
   ]);
   expect(run.stdout).toMatch(/^credit:3 {2}2026-01 +2 +1 +50\.00 % +1\.0000 +1\.0000 +1\.0000 +0\.0850/m);
   expect(run.stdout).toMatch(/^credit:3 {2}2026-02 +1 +0 +0\.00 % +- +- +- +0\.0900/m);

@@ -533,7 +533,7 @@ inBrowser('a file is judged before it is sent, and scoring it can be cancelled',
   const lost = header!.replace(',income,', ',Income,').replace(',term,', ',');
   const text = await give('lost.csv', `${lost}\n`);
   expect(text).toContain('The column term is missing.');
-  expect(text).toContain('The column income is missing; the file has Income.');
+  expect(text).toContain('The column income is missing; the file has the similar column Income.');
   expect(await page.isDisabled('button:has-text("Score the file")')).toBe(true);
   expect(await give('o.csv', `${header},ok\n`)).toContain('outcome column ok');
   expect(await give('o.parquet', 'PAR1....')).toContain('Parquet');
@@ -593,7 +593,7 @@ inBrowser('a stopped run shows its limits and the largest PSI first; a changed o
   const { json } = await call(Number(new URL(s.url).port), s.tokens.alpha, 'GET', '/api/v1/runs');
   const { id } = json.runs.find((run: { state: string }) => run.state === 'gate_stopped');
   await show(page, `run/${id}`);
-  expect(await page.textContent('section[aria-label="What happened"]')).toMatch(/a limit is exceeded \[gate_stopped\]/);
+  expect(await page.textContent('section[aria-label="What happened"]')).toMatch(/a limit is not met \[gate_stopped\]/);
   const cells = await page
     .locator('section[aria-label="Which columns drift?"] tbody td:nth-of-type(1)')
     .allTextContents();

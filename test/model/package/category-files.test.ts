@@ -102,7 +102,9 @@ describe('refused, with the place', () => {
       const at = path.join(folder, 'model.yaml');
       writeFileSync(at, JSON.stringify(JSON.parse(readFileSync(at, 'utf8'), (key, v) => (key === '' ? v : v?.codes_file ? { ...v, codes: { a: 1 } } : v)))); // biome-ignore format: one line
     };
-    await expect(loaded({ codes }, () => null, twice)).rejects.toThrow('its categories are given twice');
+    await expect(loaded({ codes }, () => null, twice)).rejects.toThrow(
+      'set only one of codes, codes_file, values and values_file',
+    );
   });
 });
 

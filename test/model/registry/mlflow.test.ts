@@ -111,7 +111,7 @@ await requireServer('the registry in MLflow', installMlflow, (installed) => {
     const model = await openTest(r).registry.resolve('m');
     expect([model.ref, model.manifest.description]).toEqual(['m:3', 'the third']);
     expect(await refOf(registry.add('m', '9', makePackage('m', 9)).then((ref) => ({ ref })))).toMatch(
-      /^usage: .*numbers versions itself: the next of m is 4, not 9/,
+      /^usage: .*assigns version numbers: the next version of m is 4, not 9/,
     );
     expect(await codeOf(registry.add('m', 'spring', makePackage('m', 'spring')))).toBe('usage');
     expect((await registry.list()).find((e) => e.id === 'm')?.versions).toEqual(['1', '3']);

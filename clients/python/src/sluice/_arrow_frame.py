@@ -221,7 +221,7 @@ class StreamFrame(ArrowFrame):
     def slice(self, start: int, rows: int) -> Frame:
         if rows > 0:
             raise SluiceError(
-                "no row could be scored, and the frame can be read only once; pass a table for the reasons"
+                "no row could be scored, and the frame can be read only once: pass a table to get the reasons"
             )
         return TableFrame(self._schema.empty_table())
 

@@ -37,7 +37,7 @@ class Secret:
         return "<hidden>"
 
     def __reduce__(self) -> NoReturn:
-        raise TypeError("an API key is not pickled")
+        raise TypeError("an API key cannot be pickled")
 
 
 def address_of(url: str | None) -> str:
@@ -249,7 +249,7 @@ def parsed(reply: Reply) -> Any:
     try:
         return json.loads(reply.body)
     except ValueError:
-        raise SluiceError("the answer is not JSON: is the address that of a sluice service?") from None
+        raise SluiceError("the response is not JSON: check that the address belongs to a Sluice service") from None
 
 
 def headers_of(response: httpx2.Response) -> dict[str, str]:

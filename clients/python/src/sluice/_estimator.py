@@ -165,12 +165,12 @@ def convert(
     if gaps.any() and best.rows[~gaps].max(initial=0) <= tolerance:
         return Problem(
             what,
-            f"its ONNX conversion treats missing values in another way (off by {best.error:.2g})",
+            f"its ONNX conversion treats missing values differently; scores differ by up to {best.error:.2g}",
             "Impute missing values before it, or use HistGradientBoosting.",
         )
     return Problem(
         what,
-        f"its ONNX conversion is off by {best.error:.2g} (allowed: {tolerance:g})",
+        f"scores of its ONNX conversion differ by up to {best.error:.2g} (allowed: {tolerance:g})",
         "Use an estimator that docs/exporting.md lists, or train on float32 features.",
     )
 

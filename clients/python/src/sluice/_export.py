@@ -77,7 +77,7 @@ def frame_for(model: Any, X: pd.DataFrame) -> pd.DataFrame:
         return X[list(names)]
     width = getattr(model, "n_features_in_", len(X.columns))
     if width != len(X.columns):
-        raise CannotRegister([Problem("the frame", f"it has {len(X.columns)} columns, and the model was fitted on {width}", "Pass the frame that was passed to fit.")])  # fmt: skip
+        raise CannotRegister([Problem("the frame", f"it has {len(X.columns)} columns, but the model was fitted on {width}", "Pass the frame that was passed to fit.")])  # fmt: skip
     return X
 
 
@@ -116,7 +116,7 @@ def export_sklearn(model: Any, X: pd.DataFrame, tolerance: float, flags: frozens
     probes = boundary_frames(sample, used, second.rules, block, estimator)
     all_features = np.vstack([features_of(before, part) for part in (sample, *probes)])
     if all_features.shape[1] != width_of(block):
-        raise CannotRegister([Problem("the pipeline", f"its steps give {all_features.shape[1]} features, and the conversion {width_of(block)}", "Use the steps that docs/exporting.md lists.")])  # fmt: skip
+        raise CannotRegister([Problem("the pipeline", f"its steps return {all_features.shape[1]} features, but their conversion returns {width_of(block)}", "Use the steps that docs/exporting.md lists.")])  # fmt: skip
     finite = np.isfinite(all_features).all(axis=1) | np.isnan(all_features).any(axis=1)
     all_features = all_features[finite]
     try:
@@ -328,7 +328,7 @@ def compare(
         return None
     return Problem(
         f"the pipeline that ends in {label}",
-        f"its ONNX conversion is off by {worst:.2g} near boundaries (allowed: {tolerance:g})",
+        f"scores of its ONNX conversion differ by up to {worst:.2g} near boundaries (allowed: {tolerance:g})",
         'Fit on X.astype("float32") numbers, without scalers before trees.',
     )
 

@@ -101,7 +101,7 @@ def write_lightgbm(model: Any, label: str, frame: pd.DataFrame | None) -> Native
     lists = booster.pandas_categorical or []
     names = [] if frame is None else [c for c in frame.columns if isinstance(frame[c].dtype, pd.CategoricalDtype)]
     if frame is not None and len(lists) != len(names):
-        return [Problem("the frame", f"it has {len(names)} category columns, and the model was fitted on {len(lists)}", "Pass the frame that was passed to fit.")]  # fmt: skip
+        return [Problem("the frame", f"it has {len(names)} category columns, but the model was fitted on {len(lists)}", "Pass the frame that was passed to fit.")]  # fmt: skip
     positions = {} if frame is None else {list(frame.columns).index(n): list(c) for n, c in zip(names, lists)}
     return NativeModel(
         "model.txt", text.encode(), booster.num_feature(), booster.feature_name(), positions, "missing", texts,
@@ -116,7 +116,7 @@ def write_xgboost(model: Any, label: str, frame: pd.DataFrame | None) -> NativeM
     booster = model if isinstance(model, xgboost.Booster) else model.get_booster()
     missing = getattr(model, "missing", math.nan)
     if missing is not None and not math.isnan(missing):
-        return [Problem(f"the model ({label})", f"missing={missing} stands for a missing value", "Put NaN in place of this number, and fit with missing=numpy.nan.")]  # fmt: skip
+        return [Problem(f"the model ({label})", f"missing={missing} makes a number mean a missing value", "Replace this number by NaN, and fit with missing=numpy.nan.")]  # fmt: skip
     config = json.loads(booster.save_config())["learner"]
     objective = config["objective"]["name"]
     if callable(getattr(model, "objective", None)):
@@ -231,7 +231,7 @@ def export_native(
         raise CannotRegister(native)
     problems: list[Problem] = []
     if native.width != len(X.columns):
-        raise CannotRegister([Problem("the frame", f"it has {len(X.columns)} columns, and the model was fitted on {native.width}", "Pass the frame that was passed to fit.")])  # fmt: skip
+        raise CannotRegister([Problem("the frame", f"it has {len(X.columns)} columns, but the model was fitted on {native.width}", "Pass the frame that was passed to fit.")])  # fmt: skip
     for own, name in zip(native.features or [], X.columns):
         if simplified(own) != simplified(name) and not own.startswith(("Column_", "f")) and not own.isdigit():
             problems.append(Problem(f"column {name}", f"the model was fitted on {own} at this position", "Pass the frame that was passed to fit."))  # fmt: skip
@@ -250,7 +250,7 @@ def export_native(
             else:
                 rules.append(rule)
         elif column.kind == "text":
-            problems.append(Problem(f"column {name}", "the model takes its texts without a known code", 'Convert it to a category before fitting: X["…"].astype("category").'))  # fmt: skip
+            problems.append(Problem(f"column {name}", "it contains texts, and the model file has no codes for them", 'Convert it to a category before fitting: X["…"].astype("category").'))  # fmt: skip
         else:
             rules.append(Rule(name, "boolean" if column.is_boolean else "number"))
     if problems:
@@ -323,7 +323,7 @@ def checked(
             scores = native.predict(matrix[rows])
             worst = max(worst, float(deviation(scores, part.scores[rows], native.classes is not None).max()))
     if worst > tolerance:
-        raise CannotRegister([Problem(f"the model ({label})", f"its file with the encoding is off by {worst:.2g} (allowed: {tolerance:g})", "Fit with the default settings for missing values and categories.")])  # fmt: skip
+        raise CannotRegister([Problem(f"the model ({label})", f"scores of its file with the encoding differ by up to {worst:.2g} (allowed: {tolerance:g})", "Fit with the default settings for missing values and categories.")])  # fmt: skip
     result = Export(native.file, native.content, names, encoding_file(rules, order=names), native.classes, flags)
     expectations(result, compared)
     return result

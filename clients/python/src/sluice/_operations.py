@@ -195,7 +195,7 @@ def error_of_change() -> Exception:
     """The error if the rows of two answers to the same rows differ."""
     from ._http_errors import SluiceError
 
-    return SluiceError("the model changed while the frame was scored; call it again")
+    return SluiceError("the model changed while the frame was scored: call the method again")
 
 
 def rows_of(error: ApiError) -> list[Fault]:

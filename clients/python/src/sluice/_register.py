@@ -136,7 +136,7 @@ def export_of(model: Any, frame: Any, tolerance: float, flags: frozenset[str]) -
     if library is not None:
         return export_native(model, library, frame, tolerance, flags)
     if not hasattr(model, "predict") and not hasattr(model, "best_estimator_"):
-        raise CannotRegister([Problem("the model", f"a {type(model).__name__} does not predict", "Pass a fitted estimator of scikit-learn, LightGBM, XGBoost or CatBoost.")])  # fmt: skip
+        raise CannotRegister([Problem("the model", f"a {type(model).__name__} has no predict method", "Pass a fitted estimator of scikit-learn, LightGBM, XGBoost or CatBoost.")])  # fmt: skip
     lacking = [name for name in ("sklearn", "skl2onnx", "onnxruntime") if not installed(name)]
     if lacking:
         raise CannotRegister(

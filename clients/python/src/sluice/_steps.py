@@ -496,7 +496,7 @@ def missing_indicator(carrier: Carrier, step: Any, block: Block, title: str) -> 
     x = carrier.builder.tensor(block, "float64")
     if not is_missing(step.missing_values):
         raise Unsupported(
-            Problem(f"step {title}", "it looks for another value than NaN", "Use NaN for missing values.")
+            Problem(f"step {title}", "its missing_values is not NaN", "Use NaN for missing values.")
         )
     flags = Tensor(carrier.builder.node("Cast", carrier.builder.node("IsNaN", x.name), to=11), x.width, "float64")
     return [carrier.builder.pick(flags, [int(i) for i in step.features_])]

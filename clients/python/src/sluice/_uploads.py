@@ -183,7 +183,10 @@ def download(exchange: Exchange, job: str, target: str, size: int, max_retries: 
                     )
                     if file.tell() == size:
                         break
-                    raise SluiceError("the result has another size than the job says")
+                    raise SluiceError(
+                        "the size of the downloaded result differs from the size that the job reports: "
+                        "download the result again"
+                    )
                 except (ConnectionFailed, ApiError) as error:
                     passing = isinstance(error, ConnectionFailed) or error.status in REPEATED
                     failures = 1 if file.tell() > at else failures + 1

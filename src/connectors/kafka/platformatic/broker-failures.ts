@@ -93,12 +93,12 @@ const TLS_CODES =
  * groups.
  */
 const WORDS: Readonly<Record<string, string>> = {
-  TOPIC_AUTHORIZATION_FAILED: 'it may not read, write or describe the topic',
-  GROUP_AUTHORIZATION_FAILED: 'it may not read the group',
-  TRANSACTIONAL_ID_AUTHORIZATION_FAILED: 'it may not write with the transactional id',
-  CLUSTER_AUTHORIZATION_FAILED: 'it may not write idempotently on the cluster',
+  TOPIC_AUTHORIZATION_FAILED: 'this user may not read, write or describe the topic',
+  GROUP_AUTHORIZATION_FAILED: 'this user may not read as the group',
+  TRANSACTIONAL_ID_AUTHORIZATION_FAILED: 'this user may not write with the transactional id',
+  CLUSTER_AUTHORIZATION_FAILED: 'this user may not write idempotently on the cluster',
   INCONSISTENT_GROUP_PROTOCOL:
-    'the group contains members of another program with other assignments: they must leave first',
+    'the group contains members of a program that assigns partitions in another way: stop these members first',
 };
 
 /** Whether a retry can succeed, because the cluster and not the request is the cause. */

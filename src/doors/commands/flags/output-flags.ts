@@ -10,7 +10,7 @@ const output = {
   description: 'output file with a manifest in the same folder',
   complete: 'file',
 } as const;
-const input = { schema: text('input of the output'), value: 'file', complete: 'file' } as const;
+const input = { schema: text('input file that was scored'), value: 'file', complete: 'file' } as const;
 const modelPackage = {
   schema: text('folder of the package that produced the output'),
   value: 'folder',
@@ -57,7 +57,7 @@ export const PROOF_COMMANDS = {
     ],
     flags: {
       row: { schema: whole('number of the row, from 1', [1, 2 ** 31]), required: true },
-      input: { ...input, schema: text('input of the output', { otherwise: 'in the folder of the output' }) },
+      input: { ...input, schema: text('input file that was scored', { otherwise: 'in the folder of the output' }) },
       package: modelPackage,
       registry: registryFlag,
       key,

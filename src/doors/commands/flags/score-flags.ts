@@ -168,12 +168,12 @@ export const SCORE_COMMANDS = {
       block_bytes: blockBytesFlag,
       by: {
         schema: maybe(
-          'deadline of the sharded run, written as for --deadline: measures samples to estimate the time and the number of shards',
+          'deadline of the sharded run, in the format of --deadline; samples are scored to estimate the duration and the number of shards',
         ),
         value: 'time',
       },
       model: { schema: Type.Optional(SCORING.model()), short: 'm', value: 'ref', complete: 'model' },
-      interpretation: switchFlag('with --by: measure scoring with effects and reason codes'),
+      interpretation: switchFlag('with --by: include effects and reason codes in the measured scoring'),
       interactions: { schema: SCORING.interactions() },
       passthrough: { schema: SCORING.passthrough_text(), value: 'columns' },
       registry: registryFlag,
@@ -227,7 +227,11 @@ export const SCORE_COMMANDS = {
       input_format: { schema: choice('format of the input', FILE_FORMATS, BY_INPUT) },
       delimiter: { schema: SCORING.delimiter({ otherwise: 'tab for .tsv and .tab, else comma' }), value: 'name' },
       ...DECLARED_FLAGS,
-      top: { schema: whole('number of columns shown separately; the others are added up', [1, 2000], { default: 12 }) },
+      top: {
+        schema: whole('number of columns shown separately; the effects of the other columns are added up', [1, 2000], {
+          default: 12,
+        }),
+      },
       interactions: {
         schema: whole('show the N strongest pairwise interactions; tree models only', [0, 500], {
           default: 0,
@@ -244,17 +248,19 @@ export const SCORE_COMMANDS = {
     flags: {
       model,
       output: {
-        schema: maybe('output of the reported command', { otherwise: 'name of the file with .scored.csv' }),
+        schema: maybe('output file in the reported command', {
+          otherwise: 'name of the file with its extension replaced by .scored.csv',
+        }),
         short: 'o',
         value: 'file',
         complete: 'file',
       },
-      delimiter: { schema: SCORING.delimiter({ otherwise: 'found in the file' }), value: 'name' },
+      delimiter: { schema: SCORING.delimiter({ otherwise: 'detected in the file' }), value: 'name' },
       ...DECLARED_FLAGS,
-      encoding: { schema: DECLARED.encoding({ otherwise: 'found in the file' }) },
-      skip_lines: { schema: DECLARED.skip_lines('found in the file') },
-      decimal: { schema: DECLARED.decimal({ otherwise: 'found in the file' }), value: 'mark' },
-      thousands: { schema: DECLARED.thousands({ otherwise: 'found in the file' }), value: 'mark' },
+      encoding: { schema: DECLARED.encoding({ otherwise: 'detected in the file' }) },
+      skip_lines: { schema: DECLARED.skip_lines('detected in the file') },
+      decimal: { schema: DECLARED.decimal({ otherwise: 'detected in the file' }), value: 'mark' },
+      thousands: { schema: DECLARED.thousands({ otherwise: 'detected in the file' }), value: 'mark' },
       registry: registryFlag,
       json: switchFlag('print the report as JSON'),
     },
@@ -280,9 +286,13 @@ export const SCORE_COMMANDS = {
       outcome: switchFlag('add the outcome column ok, for training'),
       ids: switchFlag('add a leading column application_id'),
       oddness: {
-        schema: choice('unseen categories, quotes, long texts and numbers, from none to a portfolio of them', ODDNESS, {
-          default: 'light',
-        }),
+        schema: choice(
+          'amount of unusual values (unseen categories, quotes, long texts and numbers): none, few, as in real portfolios, in every row, or Cyrillic texts in every row',
+          ODDNESS,
+          {
+            default: 'light',
+          },
+        ),
         value: 'level',
       },
       clean: switchFlag('the same as --oddness none'),
@@ -353,7 +363,7 @@ export const SHARD_COMMANDS = {
       shards: { schema: whole('number of shards', [1, 100_000]), required: true },
       work: {
         schema: text(
-          'folder or object prefix that all shards of this run share, for its plan and the outputs of shards',
+          'folder or object prefix that all shards of this run share; it holds the plan and the outputs of the shards',
         ),
         value: 'folder',
         required: true,

@@ -73,7 +73,7 @@ async function openIssuer(config: IssuerConfig, metrics: Metrics, log: Log): Pro
     onFetch: (outcome, error) => {
       metrics.issuerReads.inc({ issuer: config.name, outcome });
       if (outcome === 'failed' && !away) {
-        log('warn', 'issuer_unreachable', words`signing keys of ${name}: ${saysOf(error)}`, {
+        log('warn', 'issuer_unreachable', words`the signing keys of ${name} cannot be read: ${saysOf(error)}`, {
           issuer: name,
           ...faultFields(error),
         });

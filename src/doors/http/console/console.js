@@ -532,7 +532,7 @@ function showConcerns({ pipelines, unreachable, newest, recorded }) {
       .filter(isLate)
       .map((/** @type {Json} */ p) => [
         badge('late', 'bad'),
-        ` Pipeline ${p.name}: the oldest application has waited ${span(p.oldestSeconds)}, ${count(p.lag)} are waiting.`,
+        ` Pipeline ${p.name}: the oldest application has waited ${span(p.oldestSeconds)}, ${count(p.lag)} applications are waiting.`,
       ]),
     ...pipelines
       .filter((/** @type {Json} */ p) => !['running', 'accepts_uploads'].includes(p.state))
@@ -555,7 +555,7 @@ function showConcerns({ pipelines, unreachable, newest, recorded }) {
         badge('changed', 'bad'),
         ' The output of the last run of ',
         h('a', { href: `#run/${ref(run.id)}` }, run.name),
-        ' is not what the run wrote.',
+        ' was changed after the run.',
       ]),
   ];
   if (concerns.length > 0)
@@ -618,7 +618,7 @@ const moved = ({ who, from, why }) => [`${who}, `, time(from), why === null ? ' 
 const showModels = (models) =>
   table(
     'Models',
-    ['Model', 'Decides now', 'Put there by', 'Decided yesterday', 'Versions', 'Other aliases'],
+    ['Model', 'Current version', 'Set by', 'Version yesterday', 'Versions', 'Other aliases'],
     models.map(({ id, versions, aliases, states, periods }) => {
       const now = aliases.champion;
       const last = periods.at(-1);
@@ -645,7 +645,7 @@ const showModels = (models) =>
           .map(([alias, version]) => badge(`${alias} → ${version}`)),
       ];
     }),
-    'This key may use no model.',
+    'This key permits no model.',
   );
 
 /** @type {Record<string, [string, 'good' | 'bad' | 'warn' | 'plain']>} */
@@ -682,7 +682,7 @@ const showPipelines = ({ pipelines, unreachable }) => [
       count(p.rows),
       p.members.length === 0 ? 'this service' : count(p.members.length),
     ]),
-    'No pipeline is known. The setting pipeline_members lists the processes to ask.',
+    'No pipeline is known. List the sluice run processes in the setting pipeline_members of the service.',
   ),
 ];
 
@@ -717,7 +717,7 @@ const INTACT = {
   verified: ['intact', 'good'],
   changed: ['changed', 'bad'],
   replaced: ['replaced by a later run', 'plain'],
-  missing: ['cannot be read here', 'warn'],
+  missing: ['not readable by this server', 'warn'],
   none: ['no manifest', 'plain'],
   checking: ['checking …', 'plain'],
   not_checked: ['not checked', 'plain'],
@@ -750,7 +750,7 @@ const showRuns = ({ runs, recorded }) =>
     ]),
     recorded
       ? 'No run is recorded yet.'
-      : 'Runs are not recorded. The settings are run_records of the service and score --run-records.',
+      : 'Runs are not recorded. Set run_records in the service, and --run-records or run_records for each run.',
   );
 
 /** @param {Json} run */
@@ -999,7 +999,7 @@ function modelMoves(history, { aliases }) {
       ]),
   );
   return card(
-    'Who put which version there?',
+    'History of the aliases',
     { class: 'wide' },
     table(
       'Moves of aliases',
@@ -1350,7 +1350,7 @@ function decisionOf(prediction, model, width) {
       h(
         'p',
         { class: 'note' },
-        'This key may not ask for effects (scope interpret), or the model has no background sample.',
+        'Effects are not available: the key lacks the scope interpret, or the model has no background sample.',
       ),
     ];
   const reasons = interpretation.reasons ?? [];
@@ -1660,10 +1660,10 @@ class ThriftReader {
     if (type === 7) return this.#skip(8);
     if (type === 8) return this.#skip(this.#unsigned());
     if (type === 12) return this.struct();
-    if (type !== 9 && type !== 10) throw new Error('The description of the file is damaged.');
+    if (type !== 9 && type !== 10) throw new Error('The metadata of the file is damaged.');
     const head = this.#byte();
     const length = head >> 4 === 15 ? this.#unsigned() : head >> 4;
-    if (length > this.bytes.length) throw new Error('The description of the file is damaged.');
+    if (length > this.bytes.length) throw new Error('The metadata of the file is damaged.');
     const of = head & 15;
     return Array.from({ length }, () => (of <= 2 ? this.#byte() === 1 : this.#value(of)));
   }
@@ -1739,7 +1739,7 @@ function judgeColumns(names, model) {
   const missing = known.filter((/** @type {string} */ name) => !names.includes(name));
   const problems = missing.map((/** @type {string} */ name) => {
     const near = extra.find((other) => plain(other) === plain(name));
-    return `The column ${name} is missing${near === undefined ? '.' : `; the file has ${near}.`}`;
+    return `The column ${name} is missing${near === undefined ? '.' : `; the file has the similar column ${near}.`}`;
   });
   const twice = names.filter((name, i) => names.indexOf(name) !== i);
   if (twice.length > 0) problems.push(`Columns with the same name: ${[...new Set(twice)].join(', ')}.`);
@@ -1912,7 +1912,7 @@ function showFile(reference) {
     h(
       'p',
       { class: 'note' },
-      'CSV, TSV or NDJSON, also compressed with gzip; Parquet or Arrow. The file goes to this service only, and is not stored there.',
+      'CSV, TSV or NDJSON, also compressed with gzip; Parquet or Arrow. The file is sent to this service only, and is not stored.',
     ),
   );
   const take = (/** @type {any} */ file) => {
@@ -2036,7 +2036,7 @@ async function scoreTable({ file, form, model, signal, tally, page }) {
   for (;;) {
     const { value, done } = await reader.read().catch((/** @type {unknown} */ error) => {
       if (signal.aborted) throw error;
-      throw new ApiError(0, { detail: 'The service cut the answer off: it failed after these rows.' });
+      throw new ApiError(0, { detail: 'The service failed after these rows and ended the response.' });
     });
     rest += decoder.decode(value, { stream: !done });
     const end = done ? rest.length : rest.lastIndexOf('\n') + 1;
@@ -2434,7 +2434,7 @@ function explainBox({ file, form, model, tally }) {
   ]);
   const head = ['Row', ...(form.extra.length > 0 ? [form.extra[0]] : []), 'Score', 'Decision', 'Why?'];
   return card(
-    'Why was it decided so?',
+    'Why this decision?',
     { class: 'wide' },
     h(
       'form',

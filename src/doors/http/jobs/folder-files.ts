@@ -74,7 +74,7 @@ export class FolderFiles implements JobFiles, ResumableFiles {
     });
     try {
       if ((await handle.stat()).size < offset)
-        throw new SluiceError('upload_not_found', 'bytes of the upload are missing');
+        throw new SluiceError('upload_not_found', 'stored bytes of the upload are missing: start the upload again');
       await handle.truncate(offset);
     } catch (error) {
       await handle.close();

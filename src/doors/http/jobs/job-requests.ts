@@ -21,7 +21,10 @@ export function idempotencyKeyOf(request: FastifyRequest): string | null {
 }
 
 export const keyConflict = (): SluiceError =>
-  new SluiceError('idempotency_conflict', 'the Idempotency-Key was used for another request');
+  new SluiceError(
+    'idempotency_conflict',
+    'the Idempotency-Key was used for a request with another format, query or pipeline',
+  );
 
 /** `modelId`: the resolved version. The job is scored with this version even if the alias moves in the meantime. */
 export function newJob(

@@ -49,7 +49,7 @@ const LIST_QUERY = {
   properties: {
     state: { enum: [...JOB_STATES], description: 'only jobs in this state' },
     limit: { type: 'integer', minimum: 1, maximum: 1000, default: 100, description: 'at most this many jobs' },
-    after: { type: 'string', description: '`next` of the previous page' },
+    after: { type: 'string', description: 'value of `next` on the previous page' },
   },
 } as const;
 
@@ -81,7 +81,7 @@ const JOB_PAGE = {
   required: ['jobs'],
   properties: {
     jobs: { type: 'array', items: schemaRef('Job') },
-    next: { type: 'string', description: '`after` of the next page; absent on the last page' },
+    next: { type: 'string', description: 'value of `after` for the next page; absent on the last page' },
   },
 };
 const LIST = {

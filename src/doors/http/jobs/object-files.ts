@@ -40,7 +40,9 @@ export class ObjectFiles implements JobFiles, ResumableFiles {
     const options = { name: this.uploadName(id), length, state, skip: left, leftName };
     const tail = await reached(() => ObjectTail.open(options)).catch((error: unknown) => {
       if ((error as SluiceError).code !== 'input_not_found') throw error;
-      throw new SluiceError('upload_not_found', 'bytes of the upload are missing', { cause: error });
+      throw new SluiceError('upload_not_found', 'stored bytes of the upload are missing: start the upload again', {
+        cause: error,
+      });
     });
     return {
       write: (bytes) => reached(() => tail.write(bytes)),

@@ -106,7 +106,7 @@ async function sharedPlace({ database, table, files, lease_ms }: SharedJobs, log
   const objects = new ObjectFiles(files);
   const onReach = (reached: boolean, error: unknown): void => {
     if (reached) log('info', 'job_table_up', words`the job table is reachable again`);
-    else log('error', 'job_table_down', words`job table: ${saysOf(error)}`, faultFields(error));
+    else log('error', 'job_table_down', words`the job table is unreachable: ${saysOf(error)}`, faultFields(error));
   };
   const store = new PostgresJobs({ database, table, leaseMs: lease_ms, onReach });
   await store.prepare();

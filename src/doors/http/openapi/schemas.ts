@@ -45,7 +45,7 @@ const EFFECTS = {
 const INTERACTIONS = {
   type: 'array',
   description:
-    'only if requested: pairwise interactions, strongest first; half of each is part of the effect of either column',
+    'only if requested: pairwise interactions, strongest first; the effects of both columns each include half of an interaction',
   items: {
     type: 'object',
     required: ['columns', 'effect'],
@@ -77,7 +77,7 @@ const INTERPRETATION = {
         properties: { class: CLASS, base: { type: 'number' }, effects: EFFECTS, interactions: INTERACTIONS },
       },
     },
-    standard_error: { type: 'number', description: 'sampling only: the largest of the effects' },
+    standard_error: { type: 'number', description: 'sampling only: largest standard error of an effect' },
     reasons: {
       type: 'array',
       items: {
@@ -451,7 +451,10 @@ const PIPELINE = {
       },
     },
     ...AGE,
-    rows: { type: 'integer', description: 'since the members started, as all counts' },
+    rows: {
+      type: 'integer',
+      description: 'rows read since the members started; the other counts refer to the same time',
+    },
     scored: { type: 'integer' },
     rejected: { type: 'integer' },
     rejectedByCode: COUNTS_BY_CODE,

@@ -61,7 +61,7 @@ export class HeldBodies {
     const ofKey = (this.#byKey.get(key) ?? 0) + bytes;
     const { bytes: most, bytesPerKey } = this.#limits;
     if (bytes > 0 && (this.#bytes + bytes > most || ofKey > bytesPerKey)) {
-      throw new SluiceError('overloaded', 'other requests of this kind use all the memory they are allowed');
+      throw new SluiceError('overloaded', 'the memory for request bodies of this kind is used up by other requests');
     }
     this.#bytes += bytes;
     if (ofKey > 0) this.#byKey.set(key, ofKey);

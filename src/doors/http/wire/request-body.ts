@@ -295,7 +295,7 @@ async function* chunksOf(
 
 /** Over HTTP/2, a stream that was reset looks like the end of a body. @throws SluiceError client_gone */
 function refuseReset(raw: IncomingMessage): void {
-  if (raw.aborted) throw new SluiceError('client_gone', 'the client reset its body');
+  if (raw.aborted) throw new SluiceError('client_gone', 'the client cancelled the request body');
 }
 
 function nextEvent(stream: Readable, raw: IncomingMessage, idleMs: number): Promise<void> {

@@ -87,6 +87,6 @@ test('what is refused says what to grant', () => {
   const denied = failure(new Refusal('JoinGroup', ['GROUP_AUTHORIZATION_FAILED']), 'reading in the group g failed');
   expect(denied.code).toBe('kafka_not_authorized');
   expect(denied.message).toBe(
-    'reading in the group g failed: it may not read the group (JoinGroup: GROUP_AUTHORIZATION_FAILED)',
+    'reading in the group g failed: this user may not read as the group (JoinGroup: GROUP_AUTHORIZATION_FAILED)',
   );
 });
