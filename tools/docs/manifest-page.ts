@@ -8,8 +8,8 @@ export function manifestPage(): string {
   return `# Model packages
 
 After reading this page you can read and write \`model.yaml\`, and know which values a model accepts. \`sluice model add\`
-([models.md](models.md)) writes packages; few people write one by hand. \`npm run docs\` generates this page from
-\`src/model/package/manifest.ts\`.
+([models.md](models.md)) writes packages, so you rarely write one by hand. \`npm run docs\` generates the table of keys
+from \`src/model/package/manifest.ts\`.
 
 A package is a folder with \`model.yaml\`, \`model.onnx\`, the other files that \`model.yaml\` names, and \`package.lock\` with
 the SHA-256 of each file. All files are checked whenever the package is loaded ([proof.md](proof.md#packagelock)).
@@ -25,14 +25,17 @@ if there is no such alias.
 ## Values that a column accepts
 The rules are the same for files, requests, topics and tables. Native JSON types and text give the same prediction.
 
-- **Missing values** are the texts in \`missing.values\` (default: the empty text) and JSON \`null\`. The model receives NaN
-  (\`as: nan\`) or \`missing.value\` (\`as: value\`, \`as: category\`), or the row is rejected (\`as: error\`).
-- **Numbers** are in plain decimal notation. Spaces, thousands separators, hexadecimal, \`NaN\` and \`Infinity\` are rejected.
-  So are numbers outside \`range\`, and those that round to infinity in the number type of their input.
+- **Missing values** are the texts in \`missing.values\` (default: the empty text) and JSON \`null\`. \`missing.as\` decides
+  what happens: the model receives NaN (\`nan\`) or \`missing.value\` (\`value\`, \`category\`), or the row is rejected
+  (\`error\`).
+- **Numbers** are in plain decimal notation. Spaces, thousands separators, hexadecimal, \`NaN\` and \`Infinity\` are
+  rejected. Numbers outside \`range\`, and numbers that round to infinity in the type of their model input, are rejected
+  as well.
 - **Booleans** are the texts of \`true_values\` (default true, True, TRUE, 1) and \`false_values\` (false, False, FALSE, 0).
-- **Categories** are exact and case-sensitive, with their leading zeros. \`codes\` maps them to the numbers of the training;
-  \`values\` lists them if the model takes the text itself. \`unseen\` decides about others: rejected (\`error\`, the default),
-  as a missing value (\`missing\`), or as \`unseen_value\` (\`value\`). Without both lists every text is passed to the model.
+- **Categories** must match exactly, including case and leading zeros. \`codes\` maps categories to the numbers used in
+  training; \`values\` lists them if the model takes the text itself. \`unseen\` decides what happens to an unlisted
+  category: its row is rejected (\`error\`, the default), or the model receives a missing value (\`missing\`) or
+  \`unseen_value\` (\`value\`). Without \`codes\` and \`values\`, every text is passed to the model.
 - **Text** is passed to the model unchanged. A NUL character is rejected.
 
 ## Limits
@@ -43,7 +46,7 @@ limit is rejected (\`model_invalid\`).
 | --- | --- |
 | \`model.yaml\`, \`package.lock\`, each | 1 MiB |
 | nesting in \`model.yaml\` | 100 levels |
-| YAML aliases in \`model.yaml\`, and values they expand to | 1,000 and 1,000,000 |
+| YAML aliases in \`model.yaml\`; values after expanding them | 1,000; 1,000,000 |
 | background sample, each file of the self-test, each file of categories | 64 MiB |
 | \`covers.json\` | 256 MiB |
 | model file | 2 GiB |

@@ -72,45 +72,46 @@ npx sluice dlq replay pipelines/loan-applications.yaml --code unseen_category
 \`\`\`
 
 A pipeline is a YAML file with a source of applications, settings for scoring, and a sink for the predictions. All keys
-are in the [reference](#reference), which \`npm run docs\` generates from \`src/pipeline/pipeline-schema.ts\`. For completion
-in editors use the JSON Schema [pipeline.schema.json](pipeline.schema.json): \`$schema\` is its address, relative to the
-pipeline file.
+are in the [reference](#reference), which \`npm run docs\` generates from \`src/pipeline/pipeline-schema.ts\`. For
+completion in editors use the JSON Schema [pipeline.schema.json](pipeline.schema.json): \`$schema\` in the first line is
+its path, relative to the pipeline file.
 
-\`run\` ends at the end of its source (files, standard input, \`until_caught_up\`) or on SIGTERM. Work in progress is
-finished within \`--stop-ms\`. A pipeline that waits for its model stops at once. Several processes of the same pipeline
-share its partitions; to scale, start more of them, up to the number of partitions.
+\`run\` ends at the end of its source (files, standard input, \`until_caught_up\`) or on SIGTERM. On SIGTERM, work in
+progress is finished within \`--stop-ms\`. A pipeline that waits for its model stops at once. Several processes of the
+same pipeline share the partitions of its topic. To scale, start more processes, up to the number of partitions.
 
 ## Topic to topic
 
-Each record is a JSON object with one application. A prediction is the JSON object of a response, preceded by \`modelId\`
-and \`modelVersion\`, with the columns outside the model (\`passthrough\`, here all by default). It keeps the key, headers
-(including the trace context) and order of its application. For partition and timestamp see
-[below](#partitions-and-growing-topics). It adds the headers \`sluice-model-id\`, \`sluice-model-version\`,
-\`sluice-model-sha256\`, \`sluice-package-sha256\`, \`sluice-source-topic\`, \`sluice-source-partition\`,
-\`sluice-source-offset\`.
+Each record is a JSON object with one application. A prediction is the same JSON object as in an HTTP response, preceded
+by \`modelId\` and \`modelVersion\`. It also has the columns outside the model that \`passthrough\` lists (from a topic, all
+by default). A prediction keeps the key, the headers (including the trace context) and the order of its application.
+Later sections describe its [partition](#partitions-and-growing-topics) and its [timestamp](#timestamps-and-retention).
+These headers are added: \`sluice-model-id\`, \`sluice-model-version\`, \`sluice-model-sha256\`, \`sluice-package-sha256\`,
+\`sluice-source-topic\`, \`sluice-source-partition\`, \`sluice-source-offset\`.
 
 The model is resolved for every micro-batch: a moved alias takes effect within a second, and each prediction contains
-its version. A model that was never loaded and cannot be loaded pauses the pipeline until it can
-(\`sluice_pipeline_model_unavailable\` 1). A loaded model stays in use if a newer version is damaged (\`sluice_model_stale\`
-1).
+the version that was used. If no version of the model could be loaded yet, the pipeline pauses until one can be loaded
+(\`sluice_pipeline_model_unavailable\` 1). If a newer version is damaged, the loaded version stays in use
+(\`sluice_model_stale\` 1).
 
 ### Delivery
 
 With \`delivery: exactly_once\`, predictions, dead letters and the offset are written in one transaction. Consumers must
-read with \`isolation.level=read_committed\`. This holds under kill -9, SIGSTOP beyond the session time, rebalances and
-restarts of brokers. The protocol is in \`src/connectors/kafka/partition-lease.ts\`; \`npm run chaos\`, \`chaos:silences\` and
-\`chaos:endings\` test it.
+read with \`isolation.level=read_committed\`. Delivery stays exactly once under kill -9, SIGSTOP beyond the session
+timeout, rebalances and restarts of brokers. The protocol is described in \`src/connectors/kafka/partition-lease.ts\`;
+\`npm run chaos\`, \`chaos:silences\` and \`chaos:endings\` test it.
 
-A member has one transaction at a time, for all its partitions, of up to \`transaction_rows\` records.
-\`commit_interval_ms\` is the minimum time between the starts of two transactions. \`score.batch_wait_ms\` is the maximum
-time that records wait for others. With 20 and 20, a prediction takes some 25 ms (\`npm run kafka:latency\`); 100 and 50
-take less CPU. A member killed without an \`instance_id\` can delay readers for \`transaction_timeout_ms\`.
+A member of the consumer group has one transaction at a time, for all its partitions, of up to \`transaction_rows\`
+records. \`commit_interval_ms\` is the minimum time between the starts of two transactions. \`score.batch_wait_ms\` is the
+maximum time that a record waits until its micro-batch is full. With both set to 20, a prediction takes some 25 ms
+(\`npm run kafka:latency\`). A commit interval of 100 and a batch wait of 50 need less CPU. If a member without an
+\`instance_id\` is killed, readers can be delayed for \`transaction_timeout_ms\`.
 
 \`SLUICE_KAFKA_CLIENT=kafkajs\` selects another Kafka client, which has no transactions
 ([why](decisions/0023-kafkajs-without-transactions.md)). With it, pipelines between topics and uploads into topics need
 \`delivery: at_least_once\`; otherwise they end at the start (\`kafka_config\`), and \`lint\` reports it. \`dlq replay\` and
-\`dlq drop\` need the default client. Members of both clients can share a group, so a deployment can be rolled from one to
-the other and back.
+\`dlq drop\` need the default client. Members with different clients can share a group, so a deployment can be rolled from
+one client to the other and back.
 
 ### Rejected applications
 
@@ -118,12 +119,12 @@ the other and back.
 
 | \`on_invalid\` | behaviour |
 | --- | --- |
-| \`dead_letter\` | it is written to the dead letters once, with its original bytes, key and headers and \`sluice-error-code\`, \`-column\`, \`-message\`, \`-topic\`, \`-partition\`, \`-offset\`, \`-timestamp\`, \`-pipeline\` and \`sluice-attempt\`; so is a prediction that is too large for its topic |
-| \`report\` | it is written to the sink, in the place of its prediction |
+| \`dead_letter\` | it is written to the dead letters once, with its original bytes, key and headers. These headers are added: \`sluice-error-code\`, \`-column\`, \`-message\`, \`-topic\`, \`-partition\`, \`-offset\`, \`-timestamp\`, \`-pipeline\` and \`sluice-attempt\`. An application whose prediction is too large for its topic becomes a dead letter as well |
+| \`report\` | its error is written to the sink instead of a prediction |
 | \`fail\` | the run ends |
 
-After a fix, \`dlq replay\` replays dead letters, each once. \`dead_letter.retry\` retries some of them automatically ([dead
-letters](dead-letters.md)).
+After you have fixed the cause, \`dlq replay\` scores dead letters again, each of them once. \`dead_letter.retry\` retries
+some of them automatically ([dead letters](dead-letters.md)).
 
 With \`on_invalid: report\`, the sink alone identifies a rejected application. Its JSON has the model, the readable
 passthrough columns, and the error:
@@ -132,7 +133,8 @@ passthrough columns, and the error:
 {"modelId":"credit-default","modelVersion":"1","application_id":"A-17","error":{"code":"bad_number","column":"amount","message":"not a number"}}
 \`\`\`
 
-A record that is not a JSON object has no passthrough columns. Its position identifies it in every sink:
+A record that is not a JSON object has no passthrough columns. In every sink, its position in the source topic
+identifies it:
 
 | sink | position of the source record |
 | --- | --- |
@@ -140,7 +142,8 @@ A record that is not a JSON object has no passthrough columns. Its position iden
 | files | the member \`record\` of every line, scored or rejected |
 | table | the columns \`topic\`, \`partition\`, \`offset\` |
 
-Avro and Protobuf have the same fields; columns without their own field are in \`passthrough\`.
+Predictions in Avro and Protobuf have the same fields; passthrough columns without a field of their own are in the field
+\`passthrough\`.
 
 ## Authentication, TLS and schema registry
 
@@ -183,11 +186,11 @@ schema_registry:
 - **Secrets** are never in the file: \`{ env: NAME }\` names an environment variable, \`{ file: PATH }\` a file whose last
   line end is ignored. Relative paths start at the working directory of \`sluice\`.
 - **TLS**: \`tls: true\` trusts the authorities of Node.js; \`ca_file\` (PEM) replaces them. The certificate must contain
-  the address of the connection, which for brokers is the advertised one; \`server_name\` sets another name.
+  the address of the connection; for brokers, this is the advertised address. \`server_name\` sets another name.
   \`certificate_file\` and \`key_file\` are for brokers or registries that require a client certificate. A registry with an
-  https address needs \`tls\` only for these settings.
-- **The address of the registry** is that of its Confluent-compatible interface: often just the host, \`/apis/ccompat/v7\`
-  for Apicurio. \`format: json\` needs none.
+  https address uses TLS anyway; it needs the key \`tls\` only for the settings above.
+- **The address of the schema registry** is that of its Confluent-compatible interface. Often this is just the host; for
+  Apicurio the path is \`/apis/ccompat/v7\`. \`format: json\` needs no registry.
 - **Avro**: each value begins with a zero byte and the four bytes of its schema id. Fields of the record are matched to
   model columns by name; a union with null accepts a missing value. The schema of predictions is registered at the start
   as \`loan-predictions-value\`, unless \`subject\` or \`register\` is set.
@@ -199,11 +202,11 @@ Brokers with an authorizer must grant the user these permissions; \`run\` report
 | on | permission |
 | --- | --- |
 | the source | READ (it implies DESCRIBE) |
-| topics of the sink, of dead letters and of retries | WRITE (it implies DESCRIBE); READ too for retries |
-| the group, and that of retries | READ |
-| transactional ids that begin with \`GROUP-\` (a prefixed grant): \`exactly_once\` only | WRITE |
-| the cluster: \`at_least_once\` with brokers before 2.8 only | IDEMPOTENT_WRITE |
-| all topics, so that record limits are read instead of tried | DESCRIBE_CONFIGS, optional |
+| topics of the sink, of dead letters and of retries | WRITE (it implies DESCRIBE); for retries also READ |
+| the group of the pipeline, and the group of retries | READ |
+| transactional ids that begin with \`GROUP-\` (a prefixed grant): only for \`exactly_once\` | WRITE |
+| the cluster: only for \`at_least_once\` with brokers before 2.8 | IDEMPOTENT_WRITE |
+| all topics, so that Sluice can read their limits on record sizes | DESCRIBE_CONFIGS, optional |
 
 ### Tokens instead of passwords
 
@@ -228,16 +231,17 @@ It can also come from a file that another program renews, such as the service ac
 into a pod: \`token: { file: /var/run/secrets/kafka/token }\`. The file is read again for every login.
 
 Tokens of an endpoint are kept in memory, shared by all connections of the process, and renewed after 80 % of their
-lifetime. While the endpoint is unreachable, the old token is used until it expires. Then the pipeline waits
+lifetime. While the endpoint is unreachable, the old token is used until it expires. After that, the pipeline waits
 (\`kafka_token_unavailable\`) and retries.
 
-An endpoint that rejects the client, or brokers that reject the token, end the run at its start
-(\`kafka_authentication\`). If brokers reject tokens of a running pipeline, it retries for a minute, because they may
-learn of an issuer's new key with a delay.
+If the endpoint rejects the client, or brokers reject the token, the run ends at its start (\`kafka_authentication\`). If
+brokers reject tokens of a running pipeline, the pipeline retries for a minute, because brokers may read an issuer's new
+key with a delay.
 
 If brokers limit the duration of logins (\`connections.max.reauth.ms\`, or an expiring token), each login is renewed after
-80 % of its time, with passwords and tokens alike. Nothing is lost, aborted or logged. The default client first opens a
-new connection. kafkajs authenticates again on its existing connection, so a rejection costs that connection.
+80 % of this duration, with passwords and tokens alike. A renewal loses no record, aborts no transaction and is not
+logged. The default client opens a new connection before it closes the old one. kafkajs authenticates again on its
+existing connection, so a rejection closes that connection.
 
 ${TOPICS}## Files
 
@@ -247,50 +251,54 @@ An unknown extension is an error in the pipeline file unless \`format\` is set.
 Outputs get their final name only when they are complete, together with the rejects file (\`dead_letter.path\`) and the
 other files of the run:
 
-- **With \`{name}\` in the path of the rejects file, or without one**, each input is published as soon as it is done.
-- **With one rejects file for all**, all outputs are published with it at the end. If the run is killed before, nothing
-  is published. For long runs use a rejects file with \`{name}\`.
+- **Without a rejects file, or with \`{name}\` in its path**, the output of each input is published as soon as the input
+  is scored.
+- **With one rejects file for all inputs**, all outputs are published together with it at the end. If the run is killed
+  before the end, nothing is published. For long runs use a rejects file with \`{name}\`.
 
-The rejects file always exists; it contains only a header if no row was rejected. A failed input is named at the end,
-and none of its output is visible. The others are scored and published, and the exit code is 1. The same applies to an
-input without any scored row (\`nothing_scored\`, \`allow_empty\`), which replaces no existing output.
+If \`dead_letter.path\` is set, the rejects file is always written; it contains only a header if no row was rejected. If
+an input fails, its output is not published, and the message at the end names it. The other inputs are scored and
+published, and the exit code is 1. An input in which every row was rejected fails in the same way (\`nothing_scored\`) and
+replaces no existing output, unless \`allow_empty\` is set.
 
-**From a file into a topic**, one record is written for every row. The producer is idempotent, but the run is not a
-transaction: a run that
-fails halfway may write records twice, so give rows a \`key\`.
+**From a file into a topic**, one record is written for every row. The producer is idempotent, but the run is not one
+transaction. If a run fails halfway and is repeated, some records are written twice. Set \`key\`, so that consumers can
+recognise duplicates.
 
-**From a topic into files**, a file holds the records between two committed offsets of one partition. Its name contains
-its first offset (\`{partition}\`, \`{offset}\`). The offset is committed when the file exists. After a crash, the file is
-written again under the same name, so that one folder contains every record exactly once.
+**From a topic into files**, a file contains the predictions for the records between two committed offsets of one
+partition. Its name contains the partition and the first offset (\`{partition}\`, \`{offset}\`). The end offset is committed
+after the file is published. After a crash, the file is written again under the same name, so the folder contains every
+record exactly once.
 
-Every line identifies its record: \`"record":{"topic":"loan-applications","partition":0,"offset":17,"key":"A-17"}\`. A key
-that is not UTF-8 is \`key_base64\`.
+Every line identifies its record:
+\`"record":{"topic":"loan-applications","partition":0,"offset":17,"key":"A-17"}\`. A record key that is not UTF-8 is written in base64 as \`key_base64\`.
 
 ## Uploads
 
 \`source: { type: upload }\` makes the pipeline an operation of \`sluice serve\`: \`POST /api/v1/pipelines/NAME\`, with the
-name of its file. \`pipelines\` of the [configuration](serve-config.md) lists the files. A key without permission for its
-model gets 404, as for a pipeline that does not exist.
+name of its file. \`pipelines\` of the [configuration](serve-config.md) lists the files. A request whose API key may not
+use the pipeline's model gets 404, as if the pipeline did not exist.
 
-The response is 201 with a job (\`state\`, counts, \`target\`). The upload is then on disk, and is scored regardless of
-failures of the client, the service or a broker. Predictions go to a topic, or to a separate file for each upload:
-\`{name}\` in \`sink.path\` and \`dead_letter.path\` (the rejects file) is the id of its job.
+The response is 201 with a job (\`state\`, counts, \`target\`). At that time the upload is on disk. It is scored even if the
+client disconnects, or if the service or a broker fails temporarily. Predictions go to a topic, or to a separate file
+for each upload: \`{name}\` in \`sink.path\` and \`dead_letter.path\` (the rejects file) is the id of its job.
 
-\`delivery: exactly_once\`, the default, applies per \`Idempotency-Key\`: an upload sent again with the same key is the same
-job. A file is published completely, once.
+\`delivery: exactly_once\`, the default, applies per \`Idempotency-Key\`: an upload that is sent again with the same
+\`Idempotency-Key\` returns the same job. An output file is published once, when it is complete.
 
-Into a topic, lines are written in transactions of \`transaction_rows\`. Each transaction contains the number of lines
-written so far, as an offset of the group \`sluice-upload-NAME-JOB\`. An interrupted attempt is therefore resumed after
-the last transaction. Consumers must read with \`isolation.level=read_committed\`. The brokers must grant the service this
-group and the transactional id of the same name. If an upload fails in the middle, its earlier records stay in the
-topic.
+If the sink is a topic, predictions are written in transactions of \`transaction_rows\` records. Each transaction also
+stores the number of predictions written so far, as an offset of the group \`sluice-upload-NAME-JOB\`. An interrupted job
+is therefore resumed after its last transaction. Consumers must read with \`isolation.level=read_committed\`. The brokers
+must grant the service this group and the transactional id of the same name. If an upload fails in the middle, its
+earlier records stay in the topic.
 
-\`at_least_once\` writes without transactions: after a crash, lines may be written twice.
+\`at_least_once\` writes without transactions: after a crash, predictions may be written twice.
 
 ## Metrics
 
-\`--metrics-port\` serves \`/metrics\`, \`/metrics/columns\`, \`/livez\` and \`/readyz\` ([monitoring.md](monitoring.md)), and
-the state of the pipeline as JSON at \`/pipelines\` ([console.md](console.md#state-of-the-pipelines)). Useful for alerts: a growing \`sluice_kafka_lag_records\`, \`sluice_kafka_paused\`, \`sluice_pipeline_model_unavailable\`,
+\`--metrics-port\` serves \`/metrics\`, \`/metrics/columns\`, \`/livez\` and \`/readyz\` ([monitoring.md](monitoring.md)), and the
+state of the pipeline as JSON at \`/pipelines\` ([console.md](console.md#state-of-the-pipelines)). These metrics are
+useful for alerts: a growing \`sluice_kafka_lag_records\`, \`sluice_kafka_paused\`, \`sluice_pipeline_model_unavailable\`,
 \`sluice_model_stale\`, \`rate(sluice_rows_rejected_total)\`, \`rate(sluice_kafka_aborts_total)\`.
 
 ## Tests
