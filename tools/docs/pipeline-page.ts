@@ -123,8 +123,8 @@ one client to the other and back.
 | \`report\` | its error is written to the sink instead of a prediction |
 | \`fail\` | the run ends |
 
-After you have fixed the cause, \`dlq replay\` scores dead letters again, each of them once. \`dead_letter.retry\` retries
-some of them automatically ([dead letters](dead-letters.md)).
+After you have fixed the cause, \`dlq replay\` sends dead letters through the pipeline again, each of them once.
+\`dead_letter.retry\` retries some of them automatically ([dead letters](dead-letters.md)).
 
 With \`on_invalid: report\`, the sink alone identifies a rejected application. Its JSON has the model, the readable
 passthrough columns, and the error:
@@ -183,12 +183,12 @@ schema_registry:
   tls: { ca_file: /etc/registry/ca.pem }
 \`\`\`
 
-- **Secrets** are never in the file: \`{ env: NAME }\` names an environment variable, \`{ file: PATH }\` a file whose last
-  line end is ignored. Relative paths start at the working directory of \`sluice\`.
+- **Secrets** are never in the file: \`{ env: NAME }\` names an environment variable, and \`{ file: PATH }\` names a file. A
+  line end at the end of the file is ignored. Relative paths start at the working directory of \`sluice\`.
 - **TLS**: \`tls: true\` trusts the authorities of Node.js; \`ca_file\` (PEM) replaces them. The certificate must contain
-  the address of the connection; for brokers, this is the advertised address. \`server_name\` sets another name.
-  \`certificate_file\` and \`key_file\` are for brokers or registries that require a client certificate. A registry with an
-  https address uses TLS anyway; it needs the key \`tls\` only for the settings above.
+  the address of the connection; for brokers, this is the advertised address. If the certificate has another name, set
+  \`server_name\`. \`certificate_file\` and \`key_file\` are for brokers or registries that require a client certificate. A
+  registry with an https address uses TLS anyway; it needs the key \`tls\` only for the settings above.
 - **The address of the schema registry** is that of its Confluent-compatible interface. Often this is just the host; for
   Apicurio the path is \`/apis/ccompat/v7\`. \`format: json\` needs no registry.
 - **Avro**: each value begins with a zero byte and the four bytes of its schema id. Fields of the record are matched to
@@ -270,8 +270,8 @@ partition. Its name contains the partition and the first offset (\`{partition}\`
 after the file is published. After a crash, the file is written again under the same name, so the folder contains every
 record exactly once.
 
-Every line identifies its record:
-\`"record":{"topic":"loan-applications","partition":0,"offset":17,"key":"A-17"}\`. A record key that is not UTF-8 is written in base64 as \`key_base64\`.
+Every line identifies its record: \`"record":{"topic":"loan-applications","partition":0,"offset":17,"key":"A-17"}\`. A
+record key that is not UTF-8 is written in base64 as \`key_base64\`.
 
 ## Uploads
 
