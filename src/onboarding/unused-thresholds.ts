@@ -33,7 +33,7 @@ export function columnsBeyondThresholds(draft: Draft, manifest: Manifest): strin
     const [low, high] = [Math.min(...numbers), Math.max(...numbers)];
     const side = only === 0 ? 'below' : 'above';
     return [
-      `column ${name}: all numbers of the table (${low} to ${high}) are ${side} each of the ${slot.cuts.length} thresholds of the model, so the model was trained on numbers in another range: check the unit (days or dates, thousands, milliseconds) and the order of columns`,
+      `column ${name}: all numbers of the table (${low} to ${high}) are ${side} each of the ${slot.cuts.length} thresholds of the model. The model was trained on numbers in another range: check the unit (days or dates, thousands, milliseconds) and the order of columns`,
     ];
   });
 }

@@ -163,7 +163,7 @@ function faultOf({ name, kind }: StoredColumn, present: Present | undefined): st
   if (!present) return [`it has no column ${name}${kind === null ? '' : ` (${MADE[kind]})`}`];
   if (present.generated) return [`its column ${name} is generated`];
   if (kind === null || TAKES[kind].includes(present.type)) return [];
-  return [`its column ${name} is ${present.type}, and would be ${MADE[kind]}`];
+  return [`its column ${name} has the type ${present.type} instead of ${MADE[kind]}`];
 }
 
 async function hasUniqueIndex(client: Database, oid: string, key: readonly string[]): Promise<boolean> {

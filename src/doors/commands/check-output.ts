@@ -70,7 +70,7 @@ async function replay(output: string, flags: ReplayFlags): Promise<void> {
   const { model, replayed } = await (/\.ya?ml$/i.test(output) ? replayTable(output, flags) : replayFile(output, flags));
   if (flags.json) process.stdout.write(`${JSON.stringify(replayed)}\n`);
   else if (replayed.same)
-    process.stdout.write(`row ${flags.row} gives the same bits with ${model.ref}:\n${replayed.again}\n`);
+    process.stdout.write(`row ${flags.row} scored again with ${model.ref} is bit-identical:\n${replayed.again}\n`);
   else
     process.stdout.write(
       `row ${flags.row} in the output:\n${replayed.written}\nrow ${flags.row} scored again:\n${replayed.again}\n`,

@@ -110,7 +110,7 @@ export const ManifestSchema = Type.Object(
       Type.Unsafe<'refuse' | 'accept'>(
         Type.Enum(['refuse', 'accept'], {
           description:
-            'whether category and text columns accept numbers in typed input (JSON, Parquet, Arrow, tables) if a known value is not the plain text of a number; default: refuse, because 0230 read as a number is 230',
+            'numbers for category and text columns in typed input (JSON, Parquet, Arrow, tables): accept takes every number; refuse (default) rejects them if a known value is not the plain text of a number, because 0230 read as a number is 230',
         }),
       ),
     ),

@@ -134,7 +134,7 @@ requireKafka('topics that grow', () => {
     expect(ways.size).toBe(KEYS);
     if (partitioning === 'key') for (const [key, way] of ways) expect(way).toEqual(partitionsOf(key, outputs));
     else for (const s of seen) expect(String(s.partition)).toBe(s.headers.partition);
-    if (partitioning === null && growth[0] === 'out') expect(t.notices.join()).toMatch(/set partition: source/);
+    if (partitioning === null && growth[0] === 'out') expect(t.notices.join()).toMatch(/Set partition: source/);
   });
 
   test.each(['source', null] as const)(

@@ -147,8 +147,8 @@ requirePostgres('a table as the sink', () => {
         'it has no column error_code (text)',
       ],
       ['(id text, row bigint, probability float8, prediction boolean, error_code text)', 'it has no column note'],
-      ['(id text, note text, row smallint, probability float8, prediction boolean, error_code text)', 'its column row is smallint, and would be bigint'], // biome-ignore format: one line
-      ['(id text, note text, row bigint, probability integer, prediction boolean, error_code text)', 'its column probability is integer, and would be double precision'], // biome-ignore format: one line
+      ['(id text, note text, row smallint, probability float8, prediction boolean, error_code text)', 'its column row has the type smallint instead of bigint'], // biome-ignore format: one line
+      ['(id text, note text, row bigint, probability integer, prediction boolean, error_code text)', 'its column probability has the type integer instead of double precision'], // biome-ignore format: one line
       ['(id text, note text, row bigint, probability float8, prediction boolean, error_code text, branch text NOT NULL)', 'its column branch requires a value, but predictions have none for it'], // biome-ignore format: one line
       ['(id text, note text GENERATED ALWAYS AS (id) STORED, row bigint, probability float8, prediction boolean, error_code text)', 'its column note is generated'], // biome-ignore format: one line
     ];

@@ -280,7 +280,7 @@ class Settlement implements AsyncDisposable {
     const { deadLetterTopic } = this.#options;
     return new SluiceError(
       'dead_letters_taken_over',
-      `another command took over the dead letters of ${deadLetterTopic} after this one processed ${this.settled}`,
+      `another command took over the dead letters of ${deadLetterTopic} after this command processed ${this.settled}`,
       { cause: error },
     );
   }

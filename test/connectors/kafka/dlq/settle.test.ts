@@ -185,7 +185,7 @@ kafka: { brokers: ["${cluster.brokers.join('","')}"] }
     await end();
     await expect(first).rejects.toMatchObject({
       code: 'dead_letters_taken_over',
-      message: `another command took over the dead letters of ${t.topic} after this one processed 0`,
+      message: `another command took over the dead letters of ${t.topic} after this command processed 0`,
     });
     expect(await second).toMatchObject({ settled: 20, left: 40 });
     expect(await settle(t.topic)).toMatchObject({ settled: 40 });
