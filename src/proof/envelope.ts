@@ -1,7 +1,7 @@
 // The DSSE envelope of a statement. The envelope is signed with Ed25519 or P-256 if there is a key, and always
 // protected against accidental changes.
 import { createHash, createPrivateKey, createPublicKey, type KeyObject, sign, verify } from 'node:crypto';
-import { keyIdOf, preAuthentication, STATEMENT_TYPE } from '../core/dsse.ts';
+import { keyIdOf, preAuthentication, rejectPrivateKey, STATEMENT_TYPE } from '../core/dsse.ts';
 import { SluiceError } from '../core/errors.ts';
 import { canonicalJson, type JsonValue } from './canonical-json.ts';
 
@@ -23,6 +23,7 @@ interface Envelope {
 
 /** Reads a key. @throws SluiceError usage: the text is not a key, or the key is neither Ed25519 nor P-256 */
 export function readKey(pem: string, kind: 'private' | 'public', file: string): KeyObject {
+  if (kind === 'public') rejectPrivateKey(pem, file);
   let key: KeyObject;
   try {
     key = kind === 'private' ? createPrivateKey(pem) : createPublicKey(pem);

@@ -7,6 +7,8 @@ import { besideStored } from '../../src/connectors/stored-bytes.ts';
 import { isInnerPath, isPlainName } from '../../src/core/file-names.ts';
 import { readJournal, writeJournal } from '../../src/io/sink/commit-journal.ts';
 import { loadPackage } from '../../src/model/package/load-package.ts';
+import { publicKeys } from '../../src/model/registry/trusted.ts';
+import { trustOf } from '../../src/model/signing/model-signature.ts';
 import type { JsonValue } from '../../src/proof/canonical-json.ts';
 import { readKey, seal, unseal } from '../../src/proof/envelope.ts';
 import { partsOf } from '../../src/runs/plugins/shard-part.ts';
@@ -37,6 +39,25 @@ test('what is a name, and what is a path that stays inside', () => {
   for (const name of OUTSIDE)
     expect(() => besideStored('/data/out.csv', name)).toThrow(/not the name of a file in the folder/);
   expect(besideStored('s3://bucket/a/out.csv', 'x')).toBe('s3://bucket/a/x');
+});
+
+test('a private key is rejected wherever a public key is expected', async () => {
+  const folder = scratch();
+  const file = path.join(folder, 'key.pem');
+  for (const type of ['pkcs8', 'sec1'] as const) {
+    const { privateKey, publicKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' });
+    const secret = String(privateKey.export({ type, format: 'pem' }));
+    const known = String(publicKey.export({ type: 'spki', format: 'pem' }));
+    const refusal = `${file} contains a private key: use the public key, and keep the private key secret`;
+    expect(() => readKey(secret, 'public', file)).toThrow(refusal);
+    expect(() => trustOf(secret, file)).toThrow(refusal);
+    expect(() => publicKeys(`${known}${secret}`, file)).toThrow(refusal);
+    for (const key of [readKey(known, 'public', file), ...publicKeys(known, file)]) expect(key.type).toBe('public');
+    expect(trustOf(known, file).kind).toBe('key');
+    writeFileSync(file, secret);
+    const { code, stderr } = await sluiceHere(['verify', path.join(folder, 'any.csv'), '--key', file]);
+    expect([code, stderr]).toEqual([2, expect.stringContaining(refusal)]);
+  }
 });
 
 test('a signed output is that of its own name and time, not of another day', async () => {

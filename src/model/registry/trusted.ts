@@ -2,6 +2,7 @@
 // signature and a valid approval.
 import { createPublicKey, type KeyObject } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
+import { rejectPrivateKey } from '../../core/dsse.ts';
 import { SluiceError } from '../../core/errors.ts';
 import { fileFault } from '../../core/file-system.ts';
 import type { ModelPackage } from '../package/model-package.ts';
@@ -56,6 +57,7 @@ const END = '-----END PUBLIC KEY-----';
 
 /** The public keys in a PEM file; at least one. @throws SluiceError usage */
 export function publicKeys(pem: string, file: string): KeyObject[] {
+  rejectPrivateKey(pem, file);
   const keys: KeyObject[] = [];
   try {
     for (const text of pem.split(END).slice(0, -1))

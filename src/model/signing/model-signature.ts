@@ -9,7 +9,7 @@ import {
   verify,
   X509Certificate,
 } from 'node:crypto';
-import { keyIdOf, preAuthentication, STATEMENT_TYPE } from '../../core/dsse.ts';
+import { keyIdOf, preAuthentication, rejectPrivateKey, STATEMENT_TYPE } from '../../core/dsse.ts';
 import { SluiceError } from '../../core/errors.ts';
 import { type ModelPackage, type PackageFile, readPackageFile } from '../package/model-package.ts';
 import { hashedFiles, LOCK, SIGNATURE } from '../package/package-hash.ts';
@@ -193,9 +193,9 @@ export function trustOf(pem: string, file: string, signers: readonly string[] | 
   if (signers !== null) {
     throw new SluiceError('usage', `signer names need certificates, but ${file} contains none`);
   }
+  rejectPrivateKey(pem, file);
   let key: KeyObject;
   try {
-    if (/PRIVATE KEY/.test(pem)) throw new Error('it is a private key');
     key = createPublicKey(pem);
   } catch (cause) {
     throw new SluiceError('usage', `${file} contains neither a public key nor certificates in PEM format`, { cause });
