@@ -33,7 +33,7 @@ interface ReplayOptions {
 export interface Replayed {
   row: number;
   same: boolean;
-  /** The prediction in the output, and the prediction made by the replay; both without the row number. */
+  /** The prediction in the output, and the prediction made by the replay; both with the row number of the replayed row. */
   written: string;
   again: string;
 }
@@ -61,8 +61,9 @@ export async function replayRow({ output, predicate, model, row, input }: Replay
     ? scoredIntoColumns(model, options, source, to)
     : scoreRow(model, options, source, { format: to.format, delimiter: to.delimiter })
   ).finally(() => source.close());
-  const plain = { written: withoutRow(written, predicate, to), again: withoutRow(again, predicate, to) };
-  return { row, same: plain.written === plain.again, ...plain };
+  // The row number is not compared: it is 1 in the replay, and merged outputs count from another start.
+  const numbered = { written: withRow(written, row, predicate, to), again: withRow(again, row, predicate, to) };
+  return { row, same: numbered.written === numbered.again, ...numbered };
 }
 
 /** The input that a manifest names. If the input is a query, the query is executed again. */
@@ -119,9 +120,10 @@ async function scoredIntoColumns(
   }
 }
 
-/** The only data line of a text, without the row number. */
-function withoutRow(
+/** The only data line of a text, with its row number replaced by `row`. */
+function withRow(
   text: Buffer,
+  row: number,
   { options }: Predicate,
   { format, delimiter }: Pick<Endpoint, 'format' | 'delimiter'>,
 ): string {
@@ -129,15 +131,15 @@ function withoutRow(
   if (format === 'ndjson' || isColumnar(format)) {
     // A damaged line cannot be parsed, so it is compared as it is.
     if (!isJson(all)) return all;
-    const members = membersOf(all).filter(({ key }) => key !== 'row');
-    return `{${members.map(({ key, token }) => `${JSON.stringify(key)}:${token}`).join(',')}}`;
+    const members = membersOf(all).map(({ key, token }) => `${JSON.stringify(key)}:${key === 'row' ? row : token}`);
+    return `{${members.join(',')}}`;
   }
   const { passthrough } = options.score as { passthrough?: readonly string[] | '*' };
   const header = all.slice(0, all.indexOf('\n'));
   const line = all.slice(all.indexOf('\n') + 1);
   const column = Array.isArray(passthrough) ? passthrough.length : header.split(delimiter).indexOf('row');
   const field = fieldAt(line, delimiter, column);
-  return field ? line.slice(0, field[0]) + line.slice(field[1]) : line;
+  return field ? line.slice(0, field[0]) + row + line.slice(field[1]) : line;
 }
 
 /**
