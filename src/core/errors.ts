@@ -497,7 +497,10 @@ export const ERRORS = {
     'The schema registry is unreachable.',
     'Check that the schema registry runs, and check its address.',
   ),
-  metrics_unavailable: dependency('The metrics cannot be read.', 'Check the address, the CA file and the API key.'),
+  metrics_unavailable: dependency(
+    'The metrics of the service cannot be read.',
+    'Check the address of the service, the CA file and the API key.',
+  ),
   registry_unavailable: dependency('The model registry is unreachable.', 'Check its address and credentials.'),
   model_failed: bug(
     'The model failed on an input that it should accept.',

@@ -152,9 +152,8 @@ export class DriftKernel {
     }
   }
 
-  /**
-   * Adds the counts since the last call to `cells` and resets them. Returns the counts of the sketches in the format of
-   * `DriftCounts.numbers`.
+  /** Adds to `cells` what the kernel has counted since the last call of `drain`, and resets the counts of the kernel.
+   * Returns the counts of the sketches in the format of `DriftCounts.numbers`.
    */
   drain(cells: Uint32Array): Uint32Array {
     for (const { lanes, offset, alone, counted } of this.#groups) {

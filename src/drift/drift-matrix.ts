@@ -151,7 +151,10 @@ function encodedLevels(measured: MeasuredColumn, { missing, values }: Encoding):
  */
 const merged = (levels: Levels): Levels => levels.filter(([, cell], i) => i === 0 || levels[i - 1]![1] !== cell);
 
-/** The levels of a column whose values are in the batch: numbers, codes, or bins of texts (-1: unseen). */
+/**
+ * The levels of a column that no decoder has encoded, so that the batch contains its values. A value is a number, a
+ * category code, or the bin of a text (-1: unseen).
+ */
 function heldLevels(measured: MeasuredColumn): Levels {
   const { binning, at, bins } = measured;
   if (binning.by === 'edges') return numberLevels(measured, binning.edges);

@@ -42,7 +42,7 @@ export interface InspectedColumn {
 /** A question that the file does not answer. */
 export interface OpenQuestion {
   question: string;
-  /** The model column whose input column the question asks for; null: another kind of question. */
+  /** If the question is which column of the input feeds a model column: that model column. Otherwise null. */
   column: string | null;
   /** The answers, each with the flags that it adds to the command. */
   answers: { meaning: string; flags: string }[];

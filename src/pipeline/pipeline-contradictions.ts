@@ -61,7 +61,7 @@ function judgeInput({ source, score }: Pipeline, ends: Ends, say: Say): void {
   }
   if (!('trailer' in source) || source.trailer === undefined) return;
   if (format !== null && !isDelimited(format))
-    say('source.trailer', 'source.trailer: is supported for csv and tsv only');
+    say('source.trailer', 'source.trailer is supported for csv and tsv only');
   if (source.trailer.extra_rows !== undefined && source.trailer.rows_field === undefined)
     say('source.trailer', 'source.trailer: extra_rows needs rows_field');
 }

@@ -110,7 +110,7 @@ export function endpoint(name: string, said: FormatSpec, otherwise: FileFormat):
   const compression = said.compression ?? named.compression;
   const { skip_lines: skipLines = 0 } = said;
   if (skipLines > 0 && !isDelimited(format)) {
-    throw new SluiceError('usage', `${name}: skip_lines is supported for csv and tsv only`);
+    throw new SluiceError('usage', `${name}: the option skip_lines is supported for csv and tsv only`);
   }
   const found = {
     ...{ name, format, compression, delimiter },

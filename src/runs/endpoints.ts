@@ -100,7 +100,7 @@ async function openTotals({ totals: spec, name, format, delimiter, planned }: En
   if (!spec) return null;
   if (planned) throw new SluiceError('usage', 'control totals apply to whole files, not to shards');
   if (spec.trailer && !isDelimited(format))
-    throw new SluiceError('usage', 'trailer: is supported for csv and tsv only');
+    throw new SluiceError('usage', 'the option trailer is supported for csv and tsv only');
   const totals = await ControlTotals.open(spec, name, delimiter);
   // Parquet is not read from start to end, so its checksum needs a separate pass.
   if (format === 'parquet') await totals.digestFile(name);

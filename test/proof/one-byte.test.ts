@@ -143,7 +143,7 @@ test('without the package, or with another one, only the block is named', async 
       ...named[0],
       rows: [],
       text: expect.stringMatching(
-        /the block of rows \d+ to \d+ .* changed; --input and --package together name the rows$/,
+        /the block of rows \d+ to \d+ .* changed; to list the changed rows, pass --input and --package$/,
       ),
     },
   ]);

@@ -149,8 +149,8 @@ export const totalsOfFiles = () => ({
   trailer: trailer(),
 });
 
-/** Keys of a source that reads a single stream. */
+/** The options for control totals of a source that reads a single stream. */
 export const totalsOfStreams = () => ({ expect: expected(), trailer: trailer() });
 
-/** Keys of a source that receives uploads. */
+/** The options for control totals of a source that receives uploads. */
 export const totalsOfUploads = () => ({ trailer: trailer() });

@@ -11,7 +11,7 @@ export const EVALUATORS = ['auto', 'onnxruntime', 'native'] as const;
 const MOST_EVALUATIONS = 100_000_000;
 
 const SIGNERS =
-  'certificate names that may sign: common names, or alternative names with their type, such as URI:spiffe://bank.example/model-team';
+  'accept only signatures by certificates with one of these names: common names, or subject alternative names with their type, such as URI:spiffe://bank.example/model-team';
 
 const PASSTHROUGH = 'columns outside the model to copy to the output';
 

@@ -134,8 +134,7 @@ export interface Connector {
   formatOf?(end: End): FileFormat | null;
   /** For `bytes`: whether the path of a source is a pattern. */
   isPattern?(source: End): boolean;
-  /**
-   * Whether the transport of this connector reads and writes bytes with this name. A connector may have a transport
+  /** Whether the transport of this connector handles inputs and outputs with this name. A connector may have a transport
    * without having a source or sink.
    */
   serves?(name: string): boolean;

@@ -45,7 +45,7 @@ export async function decidePartitioning(options: PartitioningOptions): Promise<
     if (partitions === source || partitioning === 'source') continue;
     throw new SluiceError(
       'kafka_partitions_differ',
-      `${topic} has ${count(source)} and ${output} has ${partitions}: set partition in the sink to source (partition of the application) or key (partition by key, as earlier releases did)`,
+      `${topic} has ${count(source)}, but ${output} has ${partitions}: set partition: source in the sink (same partition as the application) or partition: key (by key, as in earlier releases)`,
     );
   }
   return 'source';

@@ -139,9 +139,8 @@ export class TopicMembers {
     }
   }
 
-  /**
-   * Starts the member of a new topic. If the topic cannot be read, all other members continue, and every lookup tries
-   * again.
+  /** Starts the member of a new topic. If the topic cannot be read, the other members continue, and the next lookup of
+   * topics tries to start this member again.
    */
   async #join(topic: string): Promise<void> {
     const { onNotice } = this.#options;

@@ -114,7 +114,7 @@ interface Made {
   rows: number;
 }
 
-/** Returns false if the identical run was appended before. */
+/** Returns false if the table already contains the rows of an identical run. */
 async function publish(
   client: Database,
   mode: TableSinkSettings['mode'],
@@ -153,7 +153,7 @@ async function commit(client: Database, table: string): Promise<void> {
   }
 }
 
-/** Returns false if the identical run was appended before. */
+/** Returns false if the table already contains the rows of an identical run. */
 async function enterRun(client: Database, name: TableName, { run, rows }: Made): Promise<boolean> {
   const entered = await client.query(
     `INSERT INTO ${beside(name, RUNS)} (target, run, rows) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING`,

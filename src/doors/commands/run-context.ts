@@ -1,4 +1,4 @@
-// Creates the services that the parts of a run share on the command line: registry, models, account.
+// For runs on the command line: creates the services that all parts of a run share (registry, models, row counts).
 import type { Log } from '../../core/log.ts';
 import type { Tracer } from '../../core/tracing.ts';
 import type { ModelHost } from '../../engine/model-host.ts';

@@ -163,8 +163,8 @@ export class RowFrame {
       .set(c);
     for (const [i, number] of [row, c, p, q].entries()) f.get(odd, number).memory('i32.store', to + i * 4);
     f.bump(odd, ODD_CELL_BYTES);
-    // The kernel knows every text for a missing value without quotes and surrounding spaces. So this cell is a number,
-    // or it is invalid.
+    // The kernel has already recognised every text for a missing value that has neither quotes nor surrounding spaces.
+    // An unquoted cell that reaches this point is therefore a number or invalid.
     if (reader.readsPlainNumbers && !reader.trims) f.get(quoted).op('i32.eqz').get(valued).op('i32.or').set(valued);
   }
 

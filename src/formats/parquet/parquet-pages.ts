@@ -101,7 +101,10 @@ export class HeldPages {
     this.#stored += now.stored - before.stored;
     const most = Math.max(MOST_HELD_BYTES, MOST_RATIO * this.#stored);
     if (this.#bytes > most) {
-      throw new SluiceError('limit_exceeded', `the pages of its columns take more than ${most} bytes together`);
+      throw new SluiceError(
+        'limit_exceeded',
+        `the pages that are read at the same time take more than ${most} bytes in total`,
+      );
     }
   }
 }

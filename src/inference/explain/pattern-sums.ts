@@ -41,7 +41,10 @@ export interface LeafBackground {
   readonly shares: Float64Array;
 }
 
-/** Solves each pattern with the game of its leaf. */
+/**
+ * Computes the effects of a pattern (the conditions of a path that a row does not meet) from the Shapley game of the
+ * leaf.
+ */
 export class GameSolver implements PatternSolver {
   readonly #walk: TreeWalk;
   readonly #games: readonly LeafGame[];

@@ -322,9 +322,8 @@ export function tileKernel(t: Tile, e: Ensemble, sumStride: number, atOnce: Tile
   return f.end();
 }
 
-/**
- * Runs of states that all branches of a tile treat alike: the first state of each run, followed by the number of
- * states.
+/** Finds the runs of states that all branches of a tile treat alike. Returns the first state of each run and, as the last
+ * element, the total number of states.
  */
 function runsOf({ states, missing }: TableColumn, truths: readonly Truth[]): number[] {
   const bounds = new Set([0, states]);

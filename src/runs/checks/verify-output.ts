@@ -239,7 +239,7 @@ async function namedRows(
   const { from, to, first, last, movedBefore, movedBehind } = change;
   if (last < first) return { rows: [], text: '' };
   if (naming === null)
-    return { rows: [], text: first === last ? '' : '; --input and --package together name the rows' };
+    return { rows: [], text: first === last ? '' : '; to list the changed rows, pass --input and --package' };
   const { predicate, ends, folder } = naming;
   // Scoring a changed input again proves nothing, unless only the input changed.
   const isInputChanged = all.some((changes) => changes.file === 'input');

@@ -16,7 +16,7 @@ export const FEATURES = [
     {
       checkpoint_every: {
         schema: amount(
-          'between files: seconds between two checkpoints, at which an interrupted run can resume; 0: no checkpoints',
+          'seconds between two checkpoints, from which an interrupted run can resume (if input and output are files); 0: no checkpoints',
           [0, 86_400],
           { default: 5 },
         ),

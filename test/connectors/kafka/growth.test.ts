@@ -206,7 +206,7 @@ requireKafka('topics that grow', () => {
     const wider = await setUp(FEW, MANY);
     await expect(wider.start({})).rejects.toMatchObject({
       code: 'kafka_partitions_differ',
-      message: expect.stringMatching(/set partition in the sink to source .* or key/),
+      message: expect.stringMatching(/set partition: source in the sink .* or partition: key/),
     });
     const bySource = await wider.start({ partitioning: 'source' });
     await wider.feed(FEW);

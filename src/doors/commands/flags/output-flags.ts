@@ -104,7 +104,7 @@ export const OUTCOME_COMMANDS = {
       },
       month: column('column with the month of the application (2026-03), in the labels or in the predictions'),
       time: column(
-        'column with the time of the application in ISO 8601, instead of --month',
+        'column with the time of the application in ISO 8601; replaces --month',
         'the record time, for topics',
       ),
       model: {

@@ -91,7 +91,7 @@ export const SCORE_COMMANDS = {
       control_file: { schema: TOTALS.control_file(), value: 'file', complete: 'file' },
       format: {
         schema: choice('format of the output', FILE_FORMATS, {
-          otherwise: 'by the name of the output, else delimited like the input',
+          otherwise: 'by the extension of the output, else the format of the input (ndjson for parquet)',
         }),
         value: 'name',
       },

@@ -802,7 +802,7 @@ const runFacts = (run) =>
   );
 
 /** The end of a finding, which names flags of the command line. */
-const NAMES_ROWS = '; --input and --package together name the rows';
+const NAMES_ROWS = '; to list the changed rows, pass --input and --package';
 
 /** @param {Json} run */
 function runFiles({ outputs, rejectLists }) {

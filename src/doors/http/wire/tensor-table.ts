@@ -1,5 +1,5 @@
-// The inputs of an Open Inference request as a table of columns. The table is read batch by batch, so that never all
-// rows are held as text.
+// The inputs of an Open Inference request as a table of columns. The table is read batch by batch, so that memory never
+// holds all rows as text.
 import type { ValueKind } from '../../../core/block.ts';
 import {
   type BatchColumn,
