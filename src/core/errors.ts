@@ -116,7 +116,7 @@ export const ERRORS = {
   ),
   bad_boolean: row(
     'A value in a boolean column is neither true nor false.',
-    'Send true or false, or a word that the model package lists in true_values or false_values.',
+    'Send a value that the model package lists in true_values or false_values; without these lists, send true or false.',
   ),
   bad_type: row(
     'A value or column has a type that the model column does not accept, such as a number for a text category.',

@@ -74,7 +74,7 @@ export const LOG_EVENTS = {
   database_up: 'the table can be written again',
   partition_overtaken: 'another member wrote rows of a partition; this member continues after them',
   file_taken_over: 'a partition was reassigned while its file was written; its new member writes the file again',
-  left_over_kept: 'a temporary file of another run was found and left untouched, because that run may still be active',
+  left_over_kept: 'a temporary file of another run was found and left untouched; `msg` says why',
   background_failed: 'a background task failed',
   process_fault: 'an uncaught exception or an unhandled rejection',
   process_warning: 'a warning of Node.js',

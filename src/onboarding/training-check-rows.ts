@@ -42,7 +42,7 @@ interface WitnessFound {
 export async function findWitness(draft: Draft, manifest: Manifest): Promise<WitnessFound> {
   const { task, outcome } = manifest;
   const none = (why: string, ...contradictions: string[]): WitnessFound => ({ witness: null, why, contradictions });
-  if (outcome === undefined || task === 'score') return none('no outcome column is named');
+  if (outcome === undefined || task === 'score') return none('no outcome column is named, or the task is score');
   const field = draft.table.header.indexOf(outcome);
   const known = draft.table.sample.filter(({ fields }) => fields[field]!.trim() !== '').slice(0, WITNESS_ROWS);
   if (known.length < FEWEST_ROWS) return none(`fewer than ${FEWEST_ROWS} rows have an outcome in ${outcome}`);

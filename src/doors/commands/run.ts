@@ -135,7 +135,7 @@ async function printSchemas(files: readonly string[]): Promise<void> {
     if (sink.type !== 'kafka' || sink.format === 'json')
       throw new SluiceError(
         'usage',
-        `${file}: the format of the sink has no schema (only avro, protobuf and json-schema topics have one)`,
+        `${file}: the sink has no schema of predictions; only topics in avro, json_schema or protobuf have a schema`,
       );
     const { subjects, text } = await publishedSchema(sink, pipeline);
     say(`${file}: ${sink.format} under ${subjects.join(', ')}`);
