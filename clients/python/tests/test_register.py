@@ -322,7 +322,7 @@ class Boosting(unittest.TestCase):
         back.load_model(folder / "model.json")
         self.assertEqual(back.num_boosted_rounds(), 10)
         marked = xgboost.XGBClassifier(n_estimators=2, missing=-999.0).fit(X[["debt"]], OK)
-        self.assertIn("missing=-999.0 stands for", problems_of(marked, X[["debt"]]))
+        self.assertIn("missing=-999.0 makes a number mean a missing value", problems_of(marked, X[["debt"]]))
 
     def test_xgboost_after_early_stopping(self) -> None:
         import xgboost

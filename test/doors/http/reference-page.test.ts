@@ -8,6 +8,7 @@ import { openPage, type WatchedPage } from '../../support/browser.ts';
 import { type ConsoleService, HOSTILE, startConsoleService } from '../../support/console-service.ts';
 import { fileFolder } from '../../support/file-folder.ts';
 import { axeViolations, browserOfFile, inBrowser, LOOKS, pageOverflow } from '../../support/page-checks.ts';
+import { PATIENCE_MS } from '../../support/patience.ts';
 import { call } from '../../support/service.ts';
 
 /** Screenshots for people. */
@@ -21,11 +22,21 @@ afterAll(() => s.close());
 // Closed before the service, whose connections it holds.
 const browser = browserOfFile(PICTURES);
 
+/** Waits until the operations are shown. An error names what the page asked for and what it shows instead. */
+async function operationsShown({ page, requests, faults }: WatchedPage): Promise<void> {
+  try {
+    await page.waitForSelector('.opblock');
+  } catch (cause) {
+    const shown = await page.innerText('body', { timeout: PATIENCE_MS / 20 }).catch(() => 'the page does not answer');
+    throw new Error(JSON.stringify({ requests, faults, shown: shown.slice(0, 500) }), { cause });
+  }
+}
+
 async function opened(options: Parameters<typeof openPage>[1] = {}): Promise<WatchedPage> {
   const watched = await openPage(browser(), options);
   onTestFinished(() => watched.close());
   await watched.page.goto(`${s.url}/docs`);
-  await watched.page.waitForSelector('.opblock');
+  await operationsShown(watched);
   return watched;
 }
 
@@ -102,7 +113,7 @@ inBrowser('each format is sent as its example, and the key is neither shown nor 
   const stored = 'JSON.stringify([{ ...localStorage }, { ...sessionStorage }, document.cookie])';
   expect(await page.evaluate(stored)).toBe('[{},{},""]');
   await page.reload();
-  await page.waitForSelector('.opblock');
+  await operationsShown(watched);
   expect(await page.evaluate('document.querySelectorAll("button.authorize.locked").length')).toBe(0);
   expect(ofElsewhere(watched)).toEqual([]);
   expect(faults).toEqual([]);
@@ -125,7 +136,7 @@ inBrowser('texts of answers and of the document are shown as text', async () => 
     await route.fulfill({ response, json: document });
   });
   await page.goto(`${s.url}/docs`);
-  await page.waitForSelector('.opblock');
+  await operationsShown(watched);
   await enterKey(page, s.tokens.auditor);
   const block = await expand(page, 'models-get_api_v1_models__ref_');
   expect(await page.innerText(block)).toContain(HOSTILE);
