@@ -34,7 +34,7 @@ export interface WatchedPage {
 export async function openPage(browser: Browser, options: BrowserContextOptions = {}): Promise<WatchedPage> {
   const context = await browser.newContext({ ignoreHTTPSErrors: true, ...options });
   const page = await context.newPage();
-  page.setDefaultTimeout(PATIENCE_MS);
+  context.setDefaultTimeout(PATIENCE_MS);
   const requests: string[] = [];
   const faults: string[] = [];
   page.on('request', (request) => requests.push(request.url()));
