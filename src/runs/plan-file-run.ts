@@ -6,7 +6,7 @@ import { assertExplainable } from '../engine/stream-spec.ts';
 import { newResult, type RunContext } from './context.ts';
 import { inputsOf, isSeveral, outputEndpoint } from './endpoint-specs.ts';
 import { InputScorer } from './input-scorer.ts';
-import type { OpenStep, PlannedRun } from './plugin.ts';
+import type { OpenStep, PlannedRun, RunOption } from './plugin.ts';
 import { signKeyOf } from './plugins/manifest-content.ts';
 import { FEATURES, RUN_OPTIONS } from './plugins/plugin-list.ts';
 import { rejectsOf } from './rejects-file.ts';
@@ -49,7 +49,8 @@ export async function planFileRun(spec: FileRunSpec, context: RunContext): Promi
   const evaluator = () => scorer.evaluator;
   const run: PlannedRun = {
     spec,
-    options: optionsIn(spec),
+    options: optionsIn(spec, () => true),
+    distinguishing: optionsIn(spec, ({ distinguishes }) => distinguishes === true),
     context,
     model,
     steps,
@@ -68,9 +69,9 @@ export async function planFileRun(spec: FileRunSpec, context: RunContext): Promi
   return { run, openers, scorer, totalBytes };
 }
 
-/** The configured values of the options of all features. */
-function optionsIn(spec: FileRunSpec): Record<string, unknown> {
+/** The configured values of the options that `some` selects. */
+function optionsIn(spec: FileRunSpec, some: (option: RunOption) => boolean): Record<string, unknown> {
   const values = spec as unknown as Readonly<Record<string, unknown>>;
-  const names = Object.keys(RUN_OPTIONS).filter((name) => values[name] !== undefined);
-  return Object.fromEntries(names.map((name) => [name, values[name]]));
+  const names = Object.entries<RunOption>(RUN_OPTIONS).flatMap(([name, option]) => (some(option) ? [name] : []));
+  return Object.fromEntries(names.flatMap((name) => (values[name] === undefined ? [] : [[name, values[name]]])));
 }

@@ -26,6 +26,8 @@ export interface RunOption {
   complete?: 'file' | 'folder';
   /** Why `score --plan` rejects the flag. */
   notForShards?: string;
+  /** Runs that differ in this option are different runs: neither resumes or skips the outputs of the other. */
+  distinguishes?: true;
 }
 
 type Options = Readonly<Record<string, RunOption>>;
@@ -57,6 +59,8 @@ export interface PlannedRun<V = unknown> {
   readonly spec: FileRunSpec;
   /** Values of the options of all features. */
   readonly options: V;
+  /** Values of the options that distinguish this run from others. */
+  readonly distinguishing: Readonly<Record<string, unknown>>;
   readonly context: RunContext;
   readonly model: ModelPackage;
   readonly steps: readonly RunStep[];

@@ -181,6 +181,7 @@ test('whatever is declared is part of what a run that goes on has to be, also of
       input: endpoint(name, source, 'csv'),
       output: endpoint('o.csv', {}, 'csv'),
       list: null,
+      distinguishing: {},
     });
   };
   const plain = await identity({});

@@ -62,10 +62,12 @@ const hasSize = async (file: string, { stored }: ProvenFile): Promise<boolean> =
 
 /** Skips inputs of a pattern that an earlier run already scored. */
 export const alreadyScoredPlugin: RunPlugin = {
-  plan({ spec, context, model, several, rejects, signKey: key, result }) {
+  plan({ spec, context, model, several, rejects, signKey: key, result, distinguishing }) {
     const mayResume = spec.resume === 'always' || spec.resume === 'asked';
     // A rejects file that all inputs share must be written by one run.
     if (!several || spec.shard || rejects.ofAll || !mayResume) return null;
+    // With such options, a run may write other files, which the manifest does not list.
+    if (Object.keys(distinguishing).length > 0) return null;
     return async ({ input, output }) => {
       if (!(await isAlreadyScored({ spec, model, key }, { input, output }, rejects.pathFor(input)))) return null;
       result.inputsDoneBefore++;

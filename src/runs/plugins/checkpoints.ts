@@ -252,7 +252,7 @@ function prefixed({ chunks, again }: OpenSource, last: Checkpoint | null, proof:
 export const checkpointsPlugin: RunPlugin<{ checkpoint_every: number }> = {
   // An interrupted shard is scored again from its start, because a shard is short and one process must describe its
   // whole result.
-  plan: ({ spec, options, context, model, rejects }) =>
+  plan: ({ spec, options, distinguishing, context, model, rejects }) =>
     spec.shard
       ? null
       : ({ input, output, set }) =>
@@ -260,6 +260,7 @@ export const checkpointsPlugin: RunPlugin<{ checkpoint_every: number }> = {
             ...{ spec, model, input, output, set, log: context.log },
             list: rejects.pathFor(input),
             shared: rejects.ofAll,
+            distinguishing,
             everyMs: options.checkpoint_every * 1000,
           }),
 };

@@ -165,10 +165,19 @@ export interface IdentifiedRun {
   output: Endpoint;
   /** Path of the rejects file; null if there is none. */
   list: string | null;
+  /** Options of features that distinguish this run from others. */
+  distinguishing: Readonly<Record<string, unknown>>;
 }
 
 /** @throws SluiceError model_invalid; Error of the file system */
-export async function identityOf({ spec, model, input, output, list }: IdentifiedRun): Promise<RunIdentity> {
+export async function identityOf({
+  spec,
+  model,
+  input,
+  output,
+  list,
+  distinguishing,
+}: IdentifiedRun): Promise<RunIdentity> {
   const { source, sink, dead_letter, score, on_invalid, allow_empty, list_only_if_any, tuning } = spec;
   const beside = list === null ? null : path.relative(path.dirname(path.resolve(output.name)), path.resolve(list));
   return {
@@ -186,6 +195,7 @@ export async function identityOf({ spec, model, input, output, list }: Identifie
     'the bytes of a block': tuning?.blockBytes ?? blockBytesOf(isColumnar(input.format)),
     // Prevents resuming runs of earlier versions, which identified a table by its rows as lines of text.
     ...(isColumnar(input.format) ? { 'the identity of the table': 'its cells' } : {}),
+    ...distinguishing,
     'whether a manifest is written': spec.manifest !== false,
     'the version of Sluice': VERSION,
     // Compression and number formatting depend on the version of Node.
