@@ -1,5 +1,7 @@
 // Handles uncaught errors: logs and counts them, and keeps the process running if the state of the process is known.
-import { faultFields, faultOf, fixedWord, type Log, named, words } from '../core/log.ts';
+// Also logs and counts failures of background tasks.
+import { onBackgroundFault } from '../core/async.ts';
+import { faultFields, faultOf, fixedWord, type Log, named, type Word, words } from '../core/log.ts';
 
 export type FaultKind = 'unhandled_rejection' | 'uncaught_exception';
 
@@ -49,6 +51,16 @@ export function hearFaults({ log, count, onLost }: FaultEvents): () => void {
     for (const listener of printing) process.on('warning', listener);
   };
 }
+
+/** Logs and counts failures of background tasks until the returned function is called. */
+export const hearBackgroundFaults = (log: Log, count: (task: Word) => void): (() => void) =>
+  onBackgroundFault((task, error) => {
+    count(task);
+    log('error', 'background_failed', words`background task failed (${task}): ${faultOf(error)}`, {
+      task,
+      ...faultFields(error),
+    });
+  });
 
 /** Whether a system call failed, such as a write with `ENOSPC`. */
 const isOfTheSystem = (error: unknown): boolean => {

@@ -2,15 +2,14 @@
 
 import { randomUUID } from 'node:crypto';
 import { isEndless } from '../../connectors/connectors.ts';
-import { onBackgroundFault } from '../../core/async.ts';
 import { startInterval, stopTimer } from '../../core/clock.ts';
 import type { SluiceError } from '../../core/errors.ts';
-import { faultFields, faultOf, fixedWord, type Log, type LogFields, named, withFields, words } from '../../core/log.ts';
+import { fixedWord, type Log, type LogFields, named, withFields, words } from '../../core/log.ts';
 import { parseTraceparent, type Tracer, traceFields } from '../../core/tracing.ts';
 import type { RunCounts } from '../../engine/counts.ts';
 import type { Metrics } from '../../monitor/metrics.ts';
 import { counted, type OpenedLog, textLog } from '../../monitor/open-log.ts';
-import { hearFaults } from '../../monitor/process-faults.ts';
+import { hearBackgroundFaults, hearFaults } from '../../monitor/process-faults.ts';
 import { count } from '../../monitor/progress.ts';
 import type { RunningPipeline, RunResult } from '../../runs/context.ts';
 import type { RunSpec } from '../../runs/spec.ts';
@@ -107,13 +106,7 @@ export function runLog(
     },
     survive(abort) {
       if (!logged) return () => {};
-      const unhear = onBackgroundFault((task, error) => {
-        metrics?.background.inc({ task });
-        log('error', 'background_failed', words`background task failed (${task}): ${faultOf(error)}`, {
-          task,
-          ...faultFields(error),
-        });
-      });
+      const unhear = hearBackgroundFaults(log, (task) => metrics?.background.inc({ task }));
       const off = hearFaults({
         log,
         count: (kind) => metrics?.processFaults.inc({ kind }),

@@ -2,18 +2,17 @@
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import type { ServerConfig } from '../../config/server-config.ts';
-import { onBackgroundFault } from '../../core/async.ts';
 import { epochMs, sleep } from '../../core/clock.ts';
 import { SluiceError } from '../../core/errors.ts';
 import { assertUsable } from '../../core/file-system.ts';
-import { faultFields, faultOf, type Log, named, SILENT, saysOf, words } from '../../core/log.ts';
+import { faultFields, type Log, named, SILENT, saysOf, words } from '../../core/log.ts';
 import type { Tracer } from '../../core/tracing.ts';
 import { keepLoaded, type ModelHost } from '../../engine/model-host.ts';
 import type { Registry } from '../../model/registry/registry.ts';
 import { watchDisks } from '../../monitor/host-limits.ts';
 import { Metrics } from '../../monitor/metrics.ts';
 import { counted } from '../../monitor/open-log.ts';
-import type { FaultKind } from '../../monitor/process-faults.ts';
+import { type FaultKind, hearBackgroundFaults } from '../../monitor/process-faults.ts';
 import { KeyRing } from './access/api-keys.ts';
 import { newToken } from './access/keys-file.ts';
 import { type OpenedAudit, openAudit } from './access/open-audit.ts';
@@ -90,13 +89,7 @@ async function start(options: ServeOptions, undo: (() => unknown)[]): Promise<Ru
   // These gauges must start at 0; each scrape sets the other gauges.
   for (const level of [metrics.uploads, metrics.spilled]) level.set(0);
   const log = counted(options.log ?? SILENT, metrics);
-  const unhear = onBackgroundFault((task, error) => {
-    metrics.background.inc({ task });
-    log('error', 'background_failed', words`background task failed (${task}): ${faultOf(error)}`, {
-      task,
-      ...faultFields(error),
-    });
-  });
+  const unhear = hearBackgroundFaults(log, (task) => metrics.background.inc({ task }));
   undo.push(unhear);
   if (options.faults) options.faults.hear = (kind) => metrics.processFaults.inc({ kind });
   if (options.lookups) options.lookups.hear = (outcome) => metrics.lookups.inc({ outcome });

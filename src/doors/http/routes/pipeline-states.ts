@@ -140,8 +140,12 @@ async function addressesOf({ protocol, hostname, port, origin }: URL): Promise<s
 async function pipelinesAt(origin: string): Promise<PipelineReport[] | null> {
   try {
     const { status, body } = await requestJson({
-      ...{ method: 'GET', url: `${origin}/pipelines`, headers: {}, tls: {} },
-      ...{ timeoutMs: TIMEOUT_MS, mostBytes: MOST_MEMBER_BYTES },
+      method: 'GET',
+      url: `${origin}/pipelines`,
+      headers: {},
+      tls: {},
+      timeoutMs: TIMEOUT_MS,
+      mostBytes: MOST_MEMBER_BYTES,
     });
     if (status < 200 || status > 299) return null;
     const { pipelines } = body as unknown as PipelineReports;
