@@ -15,7 +15,6 @@ const EXEMPT: Record<string, string> = {
   'architecture/patience.test.ts': 'has examples',
   'mutation/campaign.ts': 'counts mutants that ended in a timeout',
   'support/python-environment.ts': 'waits for an installation, longer than for anything else',
-  'support/until.ts': 'sets the limit',
 };
 
 const shortIn = (text: string): string[] =>

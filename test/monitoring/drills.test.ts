@@ -169,7 +169,7 @@ const DRILLS: readonly Drill[] = [
         if (workers.length < killed.length || workers.some((worker) => killed.includes(worker))) return false;
         return (await service.predict(HEALTHY)).status === 200;
       };
-      await until(replaced, 200);
+      await until(replaced, 'the replacement', 200);
     },
   },
   {

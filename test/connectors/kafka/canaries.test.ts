@@ -7,7 +7,8 @@ import { CANARY, jsonInputs, SUNG } from '../../support/canaries.ts';
 import { scratch, start } from '../../support/cli.ts';
 import { KafkaCluster } from '../../support/kafka/cluster.ts';
 import { requireKafka } from '../../support/kafka/require.ts';
-import { committed, eachRecord, produce, until } from '../../support/kafka/topics.ts';
+import { committed, eachRecord, produce } from '../../support/kafka/topics.ts';
+import { until } from '../../support/until.ts';
 
 requireKafka('canaries in a topic', () => {
   let cluster: KafkaCluster;

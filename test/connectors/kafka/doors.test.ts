@@ -8,8 +8,9 @@ import { TransactionalProcessor } from '../../../src/connectors/kafka/processor.
 import { scratch, sluiceHere } from '../../support/cli.ts';
 import { KafkaCluster } from '../../support/kafka/cluster.ts';
 import { requireKafka } from '../../support/kafka/require.ts';
-import { eachRecord, produce, until } from '../../support/kafka/topics.ts';
+import { eachRecord, produce } from '../../support/kafka/topics.ts';
 import { COUNTS, countsOf, scoringOf, summaryCounts, type Thousand, thousand } from '../../support/thousand.ts';
+import { until } from '../../support/until.ts';
 
 requireKafka('every door counts alike', () => {
   let cluster: KafkaCluster;

@@ -11,10 +11,11 @@ import { scratch, start } from '../../support/cli.ts';
 import { someApplications } from '../../support/kafka/applications.ts';
 import { KafkaCluster } from '../../support/kafka/cluster.ts';
 import { requireKafka } from '../../support/kafka/require.ts';
-import { committed, produce, until } from '../../support/kafka/topics.ts';
+import { committed, produce } from '../../support/kafka/topics.ts';
 import { freePorts } from '../../support/ports.ts';
 import { CREDIT_DEFAULT } from '../../support/score.ts';
 import { campaignTest } from '../../support/tiers.ts';
+import { until } from '../../support/until.ts';
 
 const PASSWORD = 'pass-word-of-the-drill';
 /** Kafka's numbers. */

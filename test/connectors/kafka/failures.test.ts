@@ -12,9 +12,10 @@ import { TopicWriter } from '../../../src/connectors/kafka/topic-writer.ts';
 import { SluiceError } from '../../../src/core/errors.ts';
 import { KafkaCluster } from '../../support/kafka/cluster.ts';
 import { requireKafka } from '../../support/kafka/require.ts';
-import { numbered, produce, readTopic, until } from '../../support/kafka/topics.ts';
+import { numbered, produce, readTopic } from '../../support/kafka/topics.ts';
 import { freePorts } from '../../support/ports.ts';
 import { times } from '../../support/tiers.ts';
+import { until } from '../../support/until.ts';
 
 // The broker takes no broken batches, so it is this side that cannot unpack them.
 vi.mock('lz4-napi', async (original) => ({

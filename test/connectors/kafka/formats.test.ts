@@ -13,12 +13,13 @@ import { SchemaRegistry, type SchemaType } from '../../../src/formats/schemas/sc
 import { scratch, start } from '../../support/cli.ts';
 import { KafkaCluster } from '../../support/kafka/cluster.ts';
 import { requireKafka } from '../../support/kafka/require.ts';
-import { committed, eachRecord, produce, until } from '../../support/kafka/topics.ts';
+import { committed, eachRecord, produce } from '../../support/kafka/topics.ts';
 import { installApicurio } from '../../support/registries/install.ts';
 import { requireServer } from '../../support/registries/require.ts';
 import { Server } from '../../support/registries/servers.ts';
 import { scoreText } from '../../support/score.ts';
 import { asNative, asObjects } from '../../support/service.ts';
+import { until } from '../../support/until.ts';
 
 const ROWS = 120;
 const NUMBERS = new Set(['amount', 'income', 'monthly_payment', 'pt_income', 'term']);

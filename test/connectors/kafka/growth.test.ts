@@ -5,7 +5,8 @@ import { type Partitioning, partitionOfKey } from '../../../src/connectors/kafka
 import { type ProcessorOptions, TransactionalProcessor } from '../../../src/connectors/kafka/processor.ts';
 import { KafkaCluster } from '../../support/kafka/cluster.ts';
 import { requireKafka } from '../../support/kafka/require.ts';
-import { addPartitions, produce, readTopic, type SeenRecord, until } from '../../support/kafka/topics.ts';
+import { addPartitions, produce, readTopic, type SeenRecord } from '../../support/kafka/topics.ts';
+import { until } from '../../support/until.ts';
 
 const KEYS = 40;
 const ROUNDS = 5;

@@ -7,7 +7,8 @@ import { TransactionalProcessor } from '../../../src/connectors/kafka/processor.
 import { TopicDirectory } from '../../../src/connectors/kafka/topic-directory.ts';
 import { KafkaCluster } from '../../support/kafka/cluster.ts';
 import { requireKafka } from '../../support/kafka/require.ts';
-import { numbered, produce, until } from '../../support/kafka/topics.ts';
+import { numbered, produce } from '../../support/kafka/topics.ts';
+import { until } from '../../support/until.ts';
 
 const HOUR = 3_600_000;
 

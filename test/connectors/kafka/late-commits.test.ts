@@ -6,8 +6,9 @@ import { TransactionalProcessor } from '../../../src/connectors/kafka/processor.
 import { KafkaCluster } from '../../support/kafka/cluster.ts';
 import { requireKafka } from '../../support/kafka/require.ts';
 import { SlowLink } from '../../support/kafka/slow-link.ts';
-import { committed, numbered, produce, readTopic, until } from '../../support/kafka/topics.ts';
+import { committed, numbered, produce, readTopic } from '../../support/kafka/topics.ts';
 import { campaignTest } from '../../support/tiers.ts';
+import { until } from '../../support/until.ts';
 
 const SESSION_MS = 3_000;
 const REQUEST_MS = 2_000;

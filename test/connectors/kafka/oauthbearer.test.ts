@@ -13,10 +13,11 @@ import { SluiceError } from '../../../src/core/errors.ts';
 import { KafkaCluster } from '../../support/kafka/cluster.ts';
 import { CLIENT_SECRET, Issuer } from '../../support/kafka/issuer.ts';
 import { requireKafka } from '../../support/kafka/require.ts';
-import { committed, numbered, produce, readTopic, until } from '../../support/kafka/topics.ts';
+import { committed, numbered, produce, readTopic } from '../../support/kafka/topics.ts';
 import { PATIENCE_MS } from '../../support/patience.ts';
 import { freePorts } from '../../support/ports.ts';
 import { campaignTest, times } from '../../support/tiers.ts';
+import { until } from '../../support/until.ts';
 import type { WorkerSettings } from './chaos/worker.ts';
 
 const CLIENTS: readonly KafkaClient[] = [kafkajsClient, platformaticClient];

@@ -12,11 +12,12 @@ import { type Started, scratch, sluiceHere, start } from '../../support/cli.ts';
 import { sampleOf, samplesOf } from '../../support/exposition.ts';
 import { KafkaCluster } from '../../support/kafka/cluster.ts';
 import { requireKafka } from '../../support/kafka/require.ts';
-import { committed, eachRecord, produce, until } from '../../support/kafka/topics.ts';
+import { committed, eachRecord, produce } from '../../support/kafka/topics.ts';
 import { copyUnlocked } from '../../support/registries/packages.ts';
 import { CREDIT_COLUMNS, CREDIT_DEFAULT, scoreText } from '../../support/score.ts';
 import { asNative, asObjects } from '../../support/service.ts';
 import { times } from '../../support/tiers.ts';
+import { until } from '../../support/until.ts';
 
 const PARTITIONS = 4;
 /** Room for a record of 5 MB. */

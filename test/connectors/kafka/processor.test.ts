@@ -9,8 +9,9 @@ import type { TransactionReport } from '../../../src/connectors/kafka/observer.t
 import { type ProcessorOptions, TransactionalProcessor } from '../../../src/connectors/kafka/processor.ts';
 import { KafkaCluster } from '../../support/kafka/cluster.ts';
 import { requireKafka } from '../../support/kafka/require.ts';
-import { addPartitions, committed, numbered, produce, readTopic, until } from '../../support/kafka/topics.ts';
+import { addPartitions, committed, numbered, produce, readTopic } from '../../support/kafka/topics.ts';
 import { PATIENCE_MS } from '../../support/patience.ts';
+import { until } from '../../support/until.ts';
 
 const echo = async ({ records }: MicroBatch): Promise<BatchResult> => ({
   outputs: records.map((r) => answerTo(r, r.value)),

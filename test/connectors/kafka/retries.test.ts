@@ -8,10 +8,11 @@ import { scratch, sluiceHere, start } from '../../support/cli.ts';
 import { someApplications } from '../../support/kafka/applications.ts';
 import { KafkaCluster } from '../../support/kafka/cluster.ts';
 import { requireKafka } from '../../support/kafka/require.ts';
-import { committed, produce, readTopic, type SeenRecord, until } from '../../support/kafka/topics.ts';
+import { committed, produce, readTopic, type SeenRecord } from '../../support/kafka/topics.ts';
 import { copyUnlocked } from '../../support/registries/packages.ts';
 import { CREDIT_DEFAULT } from '../../support/score.ts';
 import { times } from '../../support/tiers.ts';
+import { until } from '../../support/until.ts';
 
 const PARTITIONS = 2;
 const SESSION_MS = 2_000;

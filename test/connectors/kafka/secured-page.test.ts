@@ -12,13 +12,14 @@ import { scratch, sluiceHere, start } from '../../support/cli.ts';
 import { someApplications } from '../../support/kafka/applications.ts';
 import { KafkaCluster } from '../../support/kafka/cluster.ts';
 import { requireKafka } from '../../support/kafka/require.ts';
-import { committed, eachRecord, produce, until } from '../../support/kafka/topics.ts';
+import { committed, eachRecord, produce } from '../../support/kafka/topics.ts';
 import { freePorts } from '../../support/ports.ts';
 import { Gate } from '../../support/registries/gate.ts';
 import { installApicurio } from '../../support/registries/install.ts';
 import { requireServer } from '../../support/registries/require.ts';
 import { Server } from '../../support/registries/servers.ts';
 import { CREDIT_DEFAULT } from '../../support/score.ts';
+import { until } from '../../support/until.ts';
 
 const PASSWORD = 'pass-word-of-the-page';
 const REGISTRY_PASSWORD = 'other word';

@@ -6,8 +6,9 @@ import { type Started, scratch, sluiceHere, start } from '../../support/cli.ts';
 import { someApplications } from '../../support/kafka/applications.ts';
 import { KafkaCluster } from '../../support/kafka/cluster.ts';
 import { requireKafka } from '../../support/kafka/require.ts';
-import { committed, produce, readTopic, until } from '../../support/kafka/topics.ts';
+import { committed, produce, readTopic } from '../../support/kafka/topics.ts';
 import { campaignTest } from '../../support/tiers.ts';
+import { until } from '../../support/until.ts';
 
 const PARTITIONS = 3;
 

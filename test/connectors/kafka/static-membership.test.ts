@@ -5,8 +5,9 @@ import { expect, test } from 'vitest';
 import type { KafkaCounters } from '../../../src/connectors/kafka/observer.ts';
 import { KafkaCluster } from '../../support/kafka/cluster.ts';
 import { requireKafka } from '../../support/kafka/require.ts';
-import { numbered, produce, readTopic, until } from '../../support/kafka/topics.ts';
+import { numbered, produce, readTopic } from '../../support/kafka/topics.ts';
 import { times } from '../../support/tiers.ts';
+import { until } from '../../support/until.ts';
 import type { WorkerSettings } from './chaos/worker.ts';
 
 class Worker {

@@ -8,9 +8,10 @@ import { sampleOf } from '../../support/exposition.ts';
 import { someApplications } from '../../support/kafka/applications.ts';
 import { KafkaCluster } from '../../support/kafka/cluster.ts';
 import { requireKafka } from '../../support/kafka/require.ts';
-import { committed, eachRecord, produce, until } from '../../support/kafka/topics.ts';
+import { committed, eachRecord, produce } from '../../support/kafka/topics.ts';
 import { copyUnlocked } from '../../support/registries/packages.ts';
 import { CREDIT_DEFAULT } from '../../support/score.ts';
+import { until } from '../../support/until.ts';
 
 const RECORDS = 500;
 

@@ -10,10 +10,11 @@ import { MAIN, scratch, sluiceHere } from '../../support/cli.ts';
 import { someApplications } from '../../support/kafka/applications.ts';
 import { KafkaCluster } from '../../support/kafka/cluster.ts';
 import { requireKafka } from '../../support/kafka/require.ts';
-import { produce, until } from '../../support/kafka/topics.ts';
+import { produce } from '../../support/kafka/topics.ts';
 import { requirePostgres } from '../../support/postgres/require.ts';
 import { type PostgresServer, startPostgres } from '../../support/postgres/server.ts';
 import { SEED, times } from '../../support/tiers.ts';
+import { until } from '../../support/until.ts';
 
 const KILLS = times('table kills', { quick: 1, check: 2, campaigns: 50 });
 const PARTITIONS = 3;

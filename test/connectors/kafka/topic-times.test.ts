@@ -5,7 +5,8 @@ import { type ProcessorOptions, TransactionalProcessor } from '../../../src/conn
 import { isTimely, topicTimes } from '../../../src/connectors/kafka/topic-directory.ts';
 import { KafkaCluster } from '../../support/kafka/cluster.ts';
 import { requireKafka } from '../../support/kafka/require.ts';
-import { numbered, produce, readTopic, until } from '../../support/kafka/topics.ts';
+import { numbered, produce, readTopic } from '../../support/kafka/topics.ts';
+import { until } from '../../support/until.ts';
 
 const HOUR = 3_600_000;
 const DAY = 24 * HOUR;

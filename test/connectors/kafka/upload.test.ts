@@ -96,7 +96,7 @@ kafka: { brokers: ["${cluster.brokers.join('","')}"], request_timeout_ms: 3000 }
         if (rows <= Math.min(from, ROWS * 0.7)) return false;
         seen.push(rows);
         return true;
-      }, 5); // biome-ignore format: one call
+      }, 'more rows', 5); // biome-ignore format: one call
       await service.kill();
       service = await serve(folder, ['scores']);
     }

@@ -14,13 +14,12 @@ import {
   writeFileSync,
 } from 'node:fs';
 import path from 'node:path';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { parse } from 'csv-parse/sync';
 import { describe, expect, test } from 'vitest';
 import { generatePortfolio } from '../../../src/demo/portfolio.ts';
 import { MAIN, type Run, scratch, sluice, sluiceHere, start } from '../../support/cli.ts';
-import { PATIENCE_MS } from '../../support/patience.ts';
 import { testNeeding } from '../../support/tools.ts';
+import { until } from '../../support/until.ts';
 
 const portfolios = new Map<string, Buffer>();
 
@@ -193,10 +192,14 @@ describe('an output is whole or not there', () => {
     const run = start(args, { stdin: 'open' });
     run.child.stdin!.write(bytes);
     const written = () => left(folder).find((name) => name.endsWith('.partial') || name.endsWith('.kept'));
-    await until(() => {
-      const name = written();
-      return name !== undefined && statSync(path.join(folder, name)).size > 0;
-    });
+    await until(
+      () => {
+        const name = written();
+        return name !== undefined && statSync(path.join(folder, name)).size > 0;
+      },
+      'bytes of a partial file',
+      5,
+    );
     return run;
   };
 
@@ -287,7 +290,7 @@ describe('an output is whole or not there', () => {
     const out = path.join(folder, 'scored.csv');
     const file = portfolioFile(folder, 60_000);
     const { done } = start(['score', file, '-m', 'credit-default', '-o', out]);
-    await until(() => left(folder).some((f) => f.endsWith('.partial')));
+    await until(() => left(folder).some((f) => f.endsWith('.partial')), 'a partial file', 5);
     change(file);
     const run = await done;
     expect(run.stderr).toMatch(/\[input_changed\]/);
@@ -311,11 +314,3 @@ testNeeding(['mkfifo'], 'a pipe as output is written to directly', async () => {
   await closed;
   expect(got.trimEnd().split('\n')).toHaveLength(50);
 });
-
-async function until(condition: () => boolean): Promise<void> {
-  const end = Date.now() + PATIENCE_MS;
-  while (!condition()) {
-    if (Date.now() > end) throw new Error('it did not come to that');
-    await sleep(5);
-  }
-}

@@ -174,7 +174,7 @@ checkTest('a quota is that of one key, and a result counts while it grows', asyn
   const first = await submit(tokens[0]!, 2000);
   const location = first.headers.location as string;
   const state = async () => (await call(port, tokens[0]!, 'GET', location)).json;
-  await until(async () => !['queued', 'running'].includes((await state()).state), 20);
+  await until(async () => !['queued', 'running'].includes((await state()).state));
   expect(first.status).toBe(201);
   for (let i = 0; i < 2; i++) expect((await submit(tokens[1]!, 5)).status).toBe(201);
   expect((await submit(tokens[1]!, 5)).json).toMatchObject({ code: 'limit_exceeded', limit: 'jobs.max_jobs' });
@@ -188,7 +188,7 @@ checkTest('a quota is that of one key, and a result counts while it grows', asyn
   const failed = await until(async () => {
     const { json } = await call(port, tokens[2]!, 'GET', wide.headers.location as string);
     return ['queued', 'running'].includes(json.state) ? null : json;
-  }, 20);
+  });
   expect(failed).toMatchObject({ state: 'failed', error: { code: 'limit_exceeded' } });
   expect(readdirSync(path.join(folder, 'jobs')).filter((f) => f.includes(failed.id))).toEqual([]);
 });

@@ -22,7 +22,7 @@ afterAll(() => s.close());
 // Closed before the service, whose connections it holds.
 const browser = browserOfFile(PICTURES);
 
-/** Waits until the operations are shown. An error names what the page asked for and what it shows instead. */
+/** Waits until the operations are shown. An error names the requests, errors and text of the page. */
 async function operationsShown({ page, requests, faults }: WatchedPage): Promise<void> {
   try {
     await page.waitForSelector('.opblock');

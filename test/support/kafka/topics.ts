@@ -2,6 +2,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { KafkaMessage, Message } from 'kafkajs';
 import { PATIENCE_MS } from '../patience.ts';
+import { until } from '../until.ts';
 import type { KafkaCluster } from './cluster.ts';
 
 /** Idempotent and one partition a request: otherwise kafkajs doubles or forgets records when a leader moves. */
@@ -95,14 +96,6 @@ export async function readTopic(cluster: KafkaCluster, topic: string): Promise<S
     });
   });
   return seen;
-}
-
-/** Waits for a condition; fails with `what` when it will never come true. */
-export async function until(condition: () => boolean | Promise<boolean>, what: string): Promise<void> {
-  for (const end = performance.now() + PATIENCE_MS; performance.now() < end; await sleep(20)) {
-    if (await condition()) return;
-  }
-  throw new Error(`not within ${PATIENCE_MS} ms: ${what}`);
 }
 
 /** Sum of the committed offsets of a group. */

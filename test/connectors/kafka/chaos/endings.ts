@@ -11,7 +11,8 @@ import type { KafkaConnection } from '../../../../src/connectors/kafka/client/co
 import { someApplications } from '../../../support/kafka/applications.ts';
 import { KafkaCluster } from '../../../support/kafka/cluster.ts';
 import { SecuredListener } from '../../../support/kafka/secured.ts';
-import { committed, until } from '../../../support/kafka/topics.ts';
+import { committed } from '../../../support/kafka/topics.ts';
+import { until } from '../../../support/until.ts';
 import { pipelineFile } from './crew.ts';
 import { feed } from './feed.ts';
 import { countAnswers, type Tally } from './tally.ts';

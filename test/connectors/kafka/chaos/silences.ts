@@ -8,7 +8,7 @@ import { parseArgs } from 'node:util';
 import kafkajs from 'kafkajs';
 import { someApplications } from '../../../support/kafka/applications.ts';
 import { KafkaCluster } from '../../../support/kafka/cluster.ts';
-import { until } from '../../../support/kafka/topics.ts';
+import { until } from '../../../support/until.ts';
 import { Crew } from './crew.ts';
 import { feed } from './feed.ts';
 import { countAnswers, type Tally } from './tally.ts';

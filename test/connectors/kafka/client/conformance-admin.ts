@@ -1,7 +1,7 @@
 // Facts about topics and groups, as the broker has them.
 import { expect } from 'vitest';
-import { until } from '../../../support/kafka/topics.ts';
 import { freePorts } from '../../../support/ports.ts';
+import { until } from '../../../support/until.ts';
 import { type Behaves, type Bench, codeOf, counted, failureOf } from './harness.ts';
 
 export function admins(bench: () => Bench, behaves: Behaves): void {

@@ -1,6 +1,7 @@
 // Membership and reading: who has which partition, and what comes from it.
 import { expect } from 'vitest';
-import { addPartitions, until } from '../../../support/kafka/topics.ts';
+import { addPartitions } from '../../../support/kafka/topics.ts';
+import { until } from '../../../support/until.ts';
 import { type Behaves, type Bench, codeOf, counted, valuesOf } from './harness.ts';
 
 export function members(bench: () => Bench, behaves: Behaves): void {

@@ -4,8 +4,9 @@ import fc from 'fast-check';
 import { expect } from 'vitest';
 import type { Rounds } from '../../../../src/connectors/kafka/client/kafka-client.ts';
 import { SluiceError } from '../../../../src/core/errors.ts';
-import { readTopic, until } from '../../../support/kafka/topics.ts';
+import { readTopic } from '../../../support/kafka/topics.ts';
 import { SEED, times } from '../../../support/tiers.ts';
+import { until } from '../../../support/until.ts';
 import { type Behaves, type Bench, counted, failureOf, valuesOf, type WatchedMember } from './harness.ts';
 
 const RUNS = times('conformance runs', { quick: 1, check: 3, campaigns: 100 });

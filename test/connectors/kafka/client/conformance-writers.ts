@@ -2,7 +2,8 @@
 import { expect } from 'vitest';
 import type { BatchCompression } from '../../../../src/connectors/kafka/client/codecs.ts';
 import type { PlannedRecord } from '../../../../src/connectors/kafka/client/kafka-client.ts';
-import { readTopic, until } from '../../../support/kafka/topics.ts';
+import { readTopic } from '../../../support/kafka/topics.ts';
+import { until } from '../../../support/until.ts';
 import { type Behaves, type Bench, codeOf, counted, namesMissingTopic, valuesOf } from './harness.ts';
 
 const TIME = 1_700_000_000_000;

@@ -17,7 +17,7 @@ import { type ErrorCode, SluiceError } from '../../../../src/core/errors.ts';
 import { KafkaCluster } from '../../../support/kafka/cluster.ts';
 import { CutLink } from '../../../support/kafka/cut-link.ts';
 import { PASSWORD, type SecuredConnection, SecuredListener } from '../../../support/kafka/secured.ts';
-import { until } from '../../../support/kafka/topics.ts';
+import { until } from '../../../support/until.ts';
 
 /** Declares one behaviour of the suite. */
 export type Behaves = (name: string, run: () => Promise<void>) => void;
@@ -202,8 +202,8 @@ export class WatchedMember implements AsyncDisposable {
     return this;
   }
 
-  owns(partitions: number): Promise<void> {
-    return until(() => this.owned.size === partitions && this.member.state === 'joined', `${partitions} partitions`);
+  async owns(partitions: number): Promise<void> {
+    await until(() => this.owned.size === partitions && this.member.state === 'joined', `${partitions} partitions`);
   }
 
   async read(count: number): Promise<IncomingRecord[]> {

@@ -4,7 +4,7 @@ import type { KafkaClient } from '../../../../src/connectors/kafka/client/kafka-
 import { kafkajsClient } from '../../../../src/connectors/kafka/kafkajs/kafkajs-client.ts';
 import { platformaticClient } from '../../../../src/connectors/kafka/platformatic/platformatic-client.ts';
 import { requireKafka } from '../../../support/kafka/require.ts';
-import { until } from '../../../support/kafka/topics.ts';
+import { until } from '../../../support/until.ts';
 import { Bench, counted, valuesOf, WatchedMember } from './harness.ts';
 
 requireKafka('members of both clients in one group', () => {

@@ -11,7 +11,8 @@ import { scratch, sluiceHere } from '../../../support/cli.ts';
 import { KafkaCluster } from '../../../support/kafka/cluster.ts';
 import { CANARY, type MadeLetter, RECORD_AGE_MS, writeLetters } from '../../../support/kafka/letters.ts';
 import { requireKafka } from '../../../support/kafka/require.ts';
-import { produce, readTopic, until } from '../../../support/kafka/topics.ts';
+import { produce, readTopic } from '../../../support/kafka/topics.ts';
+import { until } from '../../../support/until.ts';
 
 const { AclOperationTypes, AclPermissionTypes, AclResourceTypes, ResourcePatternTypes } = kafkajs;
 /** Yesterday, to the minute. */
