@@ -82,6 +82,9 @@ export default defineConfig(({ mode }) => {
       // Threads of Python libraries spin while they wait for each other, which multiplies their CPU seconds on a busy machine.
       OMP_NUM_THREADS: '1',
       OPENBLAS_NUM_THREADS: '1',
+      // Python compiles each module once, and into no folder of the sources.
+      PYTHONDONTWRITEBYTECODE: '',
+      PYTHONPYCACHEPREFIX: path.resolve('.cache/python/compiled'),
     },
     globalSetup: 'test/support/kept-folder.ts',
     setupFiles: 'test/support/setup.ts',

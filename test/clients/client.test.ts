@@ -89,7 +89,6 @@ async function runTests(python: string, module: string, service: Endpoint): Prom
   const env = {
     ...process.env,
     PYTHONPATH: path.join(CLIENT, 'src'),
-    PYTHONDONTWRITEBYTECODE: '1',
     SLUICE_URL: `https://localhost:${service.port}`,
     SLUICE_API_KEY: service.token,
     SLUICE_CA: service.certificate,

@@ -34,7 +34,6 @@ const pythonTest = (name: string, body: (python: string) => Promise<void>): Prom
 const environmentWith = (folder: string): NodeJS.ProcessEnv => ({
   ...process.env,
   PYTHONPATH: [path.join(CLIENT, 'src'), path.join(CLIENT, 'tests')].join(path.delimiter),
-  PYTHONDONTWRITEBYTECODE: '1',
   PYTHONWARNINGS: 'ignore',
   SLUICE_COMMAND: COMMAND,
   // CatBoost and joblib write to the working directory and to temporary folders.

@@ -42,7 +42,7 @@ await testProgram('the exported pipeline agrees with scikit-learn and scores a f
   expect(output).toContain('1,000 rows read = 1,000 scored + 0 rejected');
 });
 
-const withClient = `export PYTHONPATH='${path.resolve('clients/python/src')}' PYTHONDONTWRITEBYTECODE=1\n${GENERATE}`;
+const withClient = `export PYTHONPATH='${path.resolve('clients/python/src')}'\n${GENERATE}`;
 
 for (const [library, reference] of [
   ['scikit-learn', 'credit:1'],

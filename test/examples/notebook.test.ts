@@ -26,7 +26,6 @@ campaignTest('examples/credit.ipynb: every cell runs', async () => {
   const env = {
     ...process.env,
     PYTHONPATH: path.resolve('clients/python/src'),
-    PYTHONDONTWRITEBYTECODE: '1',
     PYTHONWARNINGS: 'ignore',
     SLUICE_COMMAND: `'${process.execPath}' --disable-warning=ExperimentalWarning '${MAIN}'`,
     TMPDIR: folder,

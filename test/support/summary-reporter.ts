@@ -108,7 +108,7 @@ export class SummaryReporter implements Reporter {
         );
       }
     }
-    if (modules.length > FILES_SHOWN && cpu.size > 0)
+    if (cpu.size > 0)
       lines.push(`CPU seconds of every file: ${leaveCpuTable(this.#tier, cpu)}`);
     process.stdout.write(`${lines.join('\n')}\n`);
   }

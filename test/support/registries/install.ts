@@ -14,6 +14,7 @@ import {
 } from 'node:fs';
 import path from 'node:path';
 import { promisify } from 'node:util';
+import { pythonWith } from '../python-environment.ts';
 import { missingTools } from '../tools.ts';
 
 const run = promisify(execFile);
@@ -74,27 +75,16 @@ export async function installFakeGcs(): Promise<Installed> {
   return missing === null ? { missing, folder: '' } : { missing };
 }
 
-/** A Python environment with MLflow, two minutes and 850 MB the first time. */
-export const installMlflow = (): Promise<Installed> => installPython('mlflow', path.join(HERE, 'requirements.txt'));
+/** A Python environment with MLflow, 850 MB. */
+export const installMlflow = (): Promise<Installed> => installPython(path.join(HERE, 'requirements.txt'));
 
-/** One with model_signing of the OpenSSF, half a minute and 120 MB the first time. */
+/** One with model_signing of the OpenSSF, 120 MB. */
 export const installModelSigning = (): Promise<Installed> =>
-  installPython('model-signing', path.join(HERE, '../model-signing/requirements.txt'));
+  installPython(path.join(HERE, '../model-signing/requirements.txt'));
 
-async function installPython(name: string, requirements: string): Promise<Installed> {
-  const folder = home(name, requirements);
-  const ready = path.join(folder, '.ready');
-  if (existsSync(ready)) return { missing: null, folder };
-  const missing = missingTools('Python 3 with venv');
-  if (missing !== null) return { missing };
-  try {
-    await run('python3', ['-m', 'venv', '--clear', folder]);
-    await run(path.join(folder, 'bin', 'pip'), ['install', '-q', '-r', requirements], { maxBuffer: 1 << 26 });
-  } catch {
-    return { missing: `a network, to install ${name} with pip once` };
-  }
-  writeFileSync(ready, '');
-  return { missing: null, folder };
+async function installPython(requirements: string): Promise<Installed> {
+  const found = await pythonWith(requirements);
+  return 'missing' in found ? found : { missing: null, folder: path.resolve(found.python, '../..') };
 }
 
 /** Apicurio, which speaks the API of schema registries, and the Java it needs: a minute and 300 MB the first time. */
@@ -113,7 +103,7 @@ export async function installApicurio(): Promise<Installed> {
     rmSync(path.join(making, archive!));
     // It wants a newer Java than Debian has; the package for Python holds one.
     await run('python3', ['-m', 'venv', path.join(making, 'venv')]);
-    await run(path.join(making, 'venv', 'bin', 'pip'), ['install', '-q', java]);
+    await run(path.join(making, 'venv', 'bin', 'pip'), ['install', '-q', '--no-compile', java]);
     renameSync(making, folder);
   } catch {
     rmSync(making, { recursive: true, force: true });
