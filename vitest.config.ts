@@ -55,6 +55,23 @@ const ALONE = [
 /** Suites with a real broker. They mostly wait for it, so they share the processors with suites that compute. */
 const BROKERS = ['test/connectors/kafka/**/*.test.ts'];
 
+/** Variables of test files and of the processes that they start. */
+const environmentOf = (tier: string, seed: string, isWhole: boolean, byNpmTest: boolean) => ({
+  ...(isWhole && tier !== 'campaigns' ? { SLUICE_HOLD_OUTPUT: '1' } : {}),
+  // `npm run check` has just built the program: processes that tests start run what users run.
+  ...(isWhole && byNpmTest && tier === 'check' ? { SLUICE_TEST_MAIN: path.resolve('dist/main.js') } : {}),
+  SLUICE_TIER: tier,
+  SLUICE_SEED: seed,
+  // What is found out about a model is kept for all tests of one run, and by none for the next run.
+  SLUICE_CACHE: KEPT_FOLDER,
+  // Threads of Python libraries spin while they wait for each other, which multiplies their CPU seconds on a busy machine.
+  OMP_NUM_THREADS: '1',
+  OPENBLAS_NUM_THREADS: '1',
+  // Python compiles each module once, and into no folder of the sources.
+  PYTHONDONTWRITEBYTECODE: '',
+  PYTHONPYCACHEPREFIX: path.resolve('.cache/python/compiled'),
+});
+
 // `npm test` runs what a bare machine can within minutes. Everything else is asked for: `--mode check` and `--mode campaigns`
 // by the scripts of package.json; whoever calls vitest by hand means the files that are named, whole.
 export default defineConfig(({ mode }) => {
@@ -64,31 +81,19 @@ export default defineConfig(({ mode }) => {
   const seed = process.env.SLUICE_SEED ?? String(tier === 'campaigns' ? Date.now() % 2 ** 31 : 1);
   // A run of named files lists each of their tests.
   const isWhole = !process.argv.some((word) => word.endsWith('.ts') || word.startsWith('test/'));
-  const quiet = isWhole && tier !== 'campaigns' ? { SLUICE_HOLD_OUTPUT: '1' } : {};
   const common = {
     testTimeout: tier === 'campaigns' ? 12 * 3_600_000 : TEST_TIMEOUT_MS,
     hookTimeout: TEST_TIMEOUT_MS,
     expect: { poll: { timeout: PATIENCE_MS } },
     pool: 'forks' as const,
+    // Node runs the files as it runs the program.
+    experimental: { viteModuleRunner: false, nodeLoader: false },
     // Node strips types in WebAssembly that calls JavaScript. Where several threads do, V8 13.6 may crash when it compiles those calls anew
     // (ThreadIsolation::UnregisterWasmAllocation); what is built has no types.
     execArgv: ['--wasm-wrapper-tiering-budget=1000000000'],
-    // What is found out about a model is kept for all tests of one run, and by none for the next run.
-    env: {
-      ...quiet,
-      SLUICE_TIER: tier,
-      SLUICE_SEED: seed,
-      SLUICE_CACHE: KEPT_FOLDER,
-      // Threads of Python libraries spin while they wait for each other, which multiplies their CPU seconds on a busy machine.
-      OMP_NUM_THREADS: '1',
-      OPENBLAS_NUM_THREADS: '1',
-      // Python compiles each module once, and into no folder of the sources.
-      PYTHONDONTWRITEBYTECODE: '',
-      PYTHONPYCACHEPREFIX: path.resolve('.cache/python/compiled'),
-    },
+    env: environmentOf(tier, seed, isWhole, byNpmTest),
     globalSetup: 'test/support/kept-folder.ts',
     setupFiles: 'test/support/setup.ts',
-    alias: { 'fast-check': path.resolve('test/support/seeded-fast-check.ts') },
   };
   // Files that are named run in any tier. Those of brokers have nothing to do without one.
   const notQuick = tier === 'quick' && isWhole ? NOT_QUICK : [];

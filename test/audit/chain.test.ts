@@ -2,12 +2,12 @@
 import { execFileSync } from 'node:child_process';
 import { appendFileSync, existsSync, readdirSync, readFileSync, truncateSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
-import fc from 'fast-check';
 import { expect, onTestFinished, test } from 'vitest';
 import { AuditLog, type AuditLogOptions } from '../../src/audit/audit-log.ts';
 import { CHAIN_START, readRecord, sealRecord } from '../../src/audit/audit-record.ts';
 import { verifyChain } from '../../src/audit/verify-chain.ts';
 import { scratch, sluiceHere } from '../support/cli.ts';
+import fc from '../support/seeded-fast-check.ts';
 import { testNeeding } from '../support/tools.ts';
 
 const openLog = (file: string, more: Partial<AuditLogOptions> = {}) =>

@@ -1,10 +1,11 @@
 // The builder of schemas makes what typebox makes, and its checks decide what typebox decides.
-import fc from 'fast-check';
+
 import { type TSchema, Type as TypeBox } from 'typebox';
 import { Value } from 'typebox/value';
 import { expect, test } from 'vitest';
 import { fits, Type } from '../../src/config/schema.ts';
 import { ManifestSchema } from '../../src/model/package/manifest.ts';
+import fc from '../support/seeded-fast-check.ts';
 
 /** All of a schema, with the marks of typebox that are not enumerable. */
 function whole(value: unknown): unknown {

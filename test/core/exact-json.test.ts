@@ -1,7 +1,8 @@
 // Numbers keep their text when a double would change it, at any depth; all other JSON is parsed as JSON.parse does.
-import fc from 'fast-check';
+
 import { expect, test } from 'vitest';
 import { ExactNumber, parseExact } from '../../src/core/exact-json.ts';
+import fc from '../support/seeded-fast-check.ts';
 
 const parse = (text: string) => parseExact(Buffer.from(text));
 

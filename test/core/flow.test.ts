@@ -1,7 +1,8 @@
 // What a pipeline waits for: of a topic every moment counts once, whatever begins and ends beside it.
-import fc from 'fast-check';
+
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { Flow } from '../../src/core/flow.ts';
+import fc from '../support/seeded-fast-check.ts';
 
 beforeEach(() => {
   vi.useFakeTimers({ toFake: ['performance'] });

@@ -1,5 +1,5 @@
 // What a line of the log can hold: nothing that was not spelled out by the program, its configuration or a registry.
-import fc from 'fast-check';
+
 import { expect, test } from 'vitest';
 import { SluiceError } from '../../src/core/errors.ts';
 import {
@@ -13,6 +13,7 @@ import {
   type Word,
   words,
 } from '../../src/core/log.ts';
+import fc from '../support/seeded-fast-check.ts';
 
 const CANARY = 'Jane.Doe-77';
 

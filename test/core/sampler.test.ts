@@ -1,7 +1,8 @@
 // Which successes have a line: those that have one stand for all of them, at any load.
-import fc from 'fast-check';
+
 import { expect, test } from 'vitest';
 import { Sampler } from '../../src/core/tracing.ts';
+import fc from '../support/seeded-fast-check.ts';
 
 test('lines and those they stand for add up, and a second has no more than its share', () => {
   fc.assert(

@@ -1,7 +1,8 @@
 // A time of day is its next occurrence on local clocks, whatever the calendar, the zone and daylight saving do.
-import fc from 'fast-check';
+
 import { afterEach, expect, test } from 'vitest';
 import { localTime, momentOf } from '../../src/core/time-of-day.ts';
+import fc from '../support/seeded-fast-check.ts';
 
 const before = process.env.TZ;
 afterEach(() => {

@@ -2,9 +2,9 @@
 import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import path from 'node:path';
-import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { psi } from '../../src/drift/drift-report.ts';
+import fc from '../support/seeded-fast-check.ts';
 import { checkTestNeeding } from '../support/tools.ts';
 
 interface Case {

@@ -1,7 +1,8 @@
 // Quantile sketches: within their error of the true quantiles, and merged in any order the sketch of all numbers.
-import fc from 'fast-check';
+
 import { expect, test } from 'vitest';
 import { BUCKET_SHIFT, bucketsByBits, QUANTILE_ERROR, QuantileSketch } from '../../src/drift/sketch.ts';
+import fc from '../support/seeded-fast-check.ts';
 
 const BUCKETS = bucketsByBits();
 const Q = [0, 0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99, 1];

@@ -1,7 +1,8 @@
 // Random combinations of features: a small table with ugly values, how it is stored and declared, and how it is scored and written.
-import fc from 'fast-check';
+
 import { COMPRESSIONS, DELIMITER_NAMES, FILE_FORMATS, type FileFormat } from '../../src/core/file-format.ts';
 import { DECIMALS, ENCODINGS, THOUSANDS } from '../../src/core/input-declaration.ts';
+import fc from '../support/seeded-fast-check.ts';
 import type { TypedColumn } from './oracle.ts';
 
 export const ENTRIES = ['command', 'library', 'http', 'pipeline', 'shards'] as const;

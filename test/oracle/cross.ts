@@ -4,8 +4,8 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import fc from 'fast-check';
 import { afterAll, beforeAll, expect } from 'vitest';
+import fc from '../support/seeded-fast-check.ts';
 import { SEED, times } from '../support/tiers.ts';
 import { type Case, combinations, type Reach } from './combinations.ts';
 import { Judge } from './judge.ts';

@@ -1,11 +1,8 @@
 // The same combinations on the reference path, which is chosen once for a process: csv-parse and JSON.parse, without a kernel.
-import { test, vi } from 'vitest';
+import '../support/reference-decoder.ts';
+import { test } from 'vitest';
 import { TIER } from '../support/tiers.ts';
 import { cross, openJudge } from './cross.ts';
-
-vi.hoisted(() => {
-  process.env.SLUICE_DECODER = 'reference';
-});
 
 openJudge();
 

@@ -2,7 +2,6 @@
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import fc from 'fast-check';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import YAML from 'yaml';
 import { SluiceError } from '../../src/core/errors.ts';
@@ -13,6 +12,7 @@ import { requireKafka } from '../support/kafka/require.ts';
 import { eachRecord, produce } from '../support/kafka/topics.ts';
 import { requirePostgres } from '../support/postgres/require.ts';
 import { type PostgresServer, startPostgres } from '../support/postgres/server.ts';
+import fc from '../support/seeded-fast-check.ts';
 import { SEED, times } from '../support/tiers.ts';
 import { type Case, combinations, type ModelName } from './combinations.ts';
 import { MEMBERS, namesOf, textOfPassed } from './compare.ts';

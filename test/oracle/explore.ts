@@ -4,7 +4,7 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import fc from 'fast-check';
+import fc from '../support/seeded-fast-check.ts';
 import { type Case, combinations, ENTRIES, type Entry, MODELS, type ModelName } from './combinations.ts';
 import { Judge } from './judge.ts';
 

@@ -4,7 +4,7 @@
 import { mkdtempSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import fc from 'fast-check';
+import fc from '../support/seeded-fast-check.ts';
 import { combinations, type Entry } from './combinations.ts';
 import { Judge } from './judge.ts';
 

@@ -4,7 +4,7 @@
 import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import fc from 'fast-check';
+import fc from '../support/seeded-fast-check.ts';
 import { combinations, MODELS, type ModelName } from './combinations.ts';
 import { folderOf } from './entries.ts';
 import { OracleModel } from './oracle.ts';

@@ -2,7 +2,6 @@
 
 import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs';
 import path from 'node:path';
-import fc from 'fast-check';
 import type { TSchema } from 'typebox';
 import { expect, test } from 'vitest';
 import { endSchemas } from '../../src/connectors/connectors.ts';
@@ -11,6 +10,7 @@ import { PREDICT_QUERY } from '../../src/doors/http/wire/scoring-request.ts';
 import type { OpenModelOptions, ScoreStreamOptions } from '../../src/index.ts';
 import { pipelineSchema } from '../../src/pipeline/pipeline-schema.ts';
 import { FEATURE_KEYS } from '../../src/runs/complete-pipeline.ts';
+import fc from '../support/seeded-fast-check.ts';
 import { type Case, combinations, ENTRIES } from './combinations.ts';
 import { type RunOptions, runOptions } from './run-options.ts';
 

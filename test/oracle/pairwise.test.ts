@@ -2,8 +2,8 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import fc from 'fast-check';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import fc from '../support/seeded-fast-check.ts';
 import { checkTest, SEED, times } from '../support/tiers.ts';
 import { combinations, ENTRIES } from './combinations.ts';
 import { Judge } from './judge.ts';

@@ -1,5 +1,5 @@
 // Chooses few combinations that have every pair of settings: two features that are tested apart may still disagree with each other.
-import fc from 'fast-check';
+import fc from '../support/seeded-fast-check.ts';
 import type { Case } from './combinations.ts';
 
 /** The settings of a case, each as `dimension=value`; tables and names are reduced to what kind they are. */

@@ -3,10 +3,10 @@ import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSyn
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import fc from 'fast-check';
 import { afterAll, beforeAll, expect } from 'vitest';
 import { score } from '../../src/doors/commands/score.ts';
 import { MAIN, start } from '../support/cli.ts';
+import fc from '../support/seeded-fast-check.ts';
 import { checkTest, SEED, times } from '../support/tiers.ts';
 import { type Case, combinations, MODELS } from './combinations.ts';
 import { differences } from './compare.ts';

@@ -3,9 +3,9 @@
 import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import fc from 'fast-check';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { scoreStream } from '../../src/index.ts';
+import fc from '../support/seeded-fast-check.ts';
 import { SEED, times } from '../support/tiers.ts';
 import { combinations, MODELS, type ModelName } from './combinations.ts';
 import { folderOf, World } from './entries.ts';

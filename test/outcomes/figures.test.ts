@@ -1,9 +1,9 @@
 // AUC, KS, Brier score and calibration are those of scikit-learn.
 import { execFileSync } from 'node:child_process';
-import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { calibration } from '../../src/outcomes/calibration.ts';
 import { brierScore, discrimination, ExactSum, type ScoredOutcomes } from '../../src/outcomes/discrimination.ts';
+import fc from '../support/seeded-fast-check.ts';
 import { checkTestNeeding } from '../support/tools.ts';
 import { type Expected, expectedCases, REFERENCE, scoredOf } from './cases.ts';
 

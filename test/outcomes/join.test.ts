@@ -1,6 +1,5 @@
 // Labels and predictions are joined by key, whatever they are written in: against a join in a few lines, and every fault by its row.
 import path from 'node:path';
-import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { SluiceError } from '../../src/core/errors.ts';
 import { brierScore, discrimination } from '../../src/outcomes/discrimination.ts';
@@ -8,6 +7,7 @@ import { KeyTable } from '../../src/outcomes/outcome-ledger.ts';
 import type { RowSource } from '../../src/outcomes/row-batch.ts';
 import { tableRows } from '../../src/outcomes/table-rows.ts';
 import { scratch } from '../support/cli.ts';
+import fc from '../support/seeded-fast-check.ts';
 import { checkTest, times } from '../support/tiers.ts';
 import { FORMATS, fileOf, measure, type Row, tableText, textSource, writeTable } from './sources.ts';
 

@@ -1,11 +1,12 @@
 // The account keeps its sums whatever is taken out of it before it is settled: rows are scored and rejected ones, and metrics say the same.
-import fc from 'fast-check';
+
 import { expect, test } from 'vitest';
 import type { ErrorCode } from '../../src/core/errors.ts';
 import type { Tally } from '../../src/engine/counts.ts';
 import { Metrics } from '../../src/monitor/metrics.ts';
 import { RunAccount } from '../../src/runs/account.ts';
 import { newCounts } from '../../src/runs/accumulator.ts';
+import fc from '../support/seeded-fast-check.ts';
 
 const CODES: readonly ErrorCode[] = ['unseen_category', 'bad_number', 'missing_value'];
 const small = fc.integer({ min: 0, max: 9 });

@@ -1,11 +1,12 @@
 // The accumulator of a run: saved states add up, whatever the parts and wherever they were counted.
-import fc from 'fast-check';
+
 import { expect, test } from 'vitest';
 import type { ErrorCode } from '../../src/core/errors.ts';
 import { DriftSum } from '../../src/drift/drift-counts.ts';
 import type { Tally } from '../../src/engine/counts.ts';
 import { MAX_DETAILS } from '../../src/engine/protocol.ts';
 import { type SavedTally, TallyAccumulator, tallyOfSaved } from '../../src/runs/accumulator.ts';
+import fc from '../support/seeded-fast-check.ts';
 
 const CELLS = 7;
 const code = fc.constantFrom<ErrorCode>('bad_number', 'unseen_category', 'missing_value');

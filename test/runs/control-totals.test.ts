@@ -3,7 +3,6 @@ import { createHash } from 'node:crypto';
 import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { gunzipSync, gzipSync } from 'node:zlib';
-import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { SluiceError } from '../../src/core/errors.ts';
 import { generatePortfolio } from '../../src/demo/portfolio.ts';
@@ -13,6 +12,7 @@ import { endpoint } from '../../src/runs/endpoint-specs.ts';
 import { openSource } from '../../src/runs/endpoints.ts';
 import { inChunks } from '../support/blocks.ts';
 import { scratch, sluice, sluiceHere } from '../support/cli.ts';
+import fc from '../support/seeded-fast-check.ts';
 import { checkTest } from '../support/tiers.ts';
 
 const ROWS = 60;

@@ -3,7 +3,6 @@ import { spawnSync } from 'node:child_process';
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { pathToFileURL } from 'node:url';
-import fc from 'fast-check';
 import { Value } from 'typebox/value';
 import { describe, expect, test } from 'vitest';
 import { parse } from 'yaml';
@@ -13,6 +12,7 @@ import { parseBySchema } from '../../src/pipeline/pipeline-explain.ts';
 import { FEATURE_KEYS } from '../../src/runs/complete-pipeline.ts';
 import { parseByChecks, parsePipeline } from '../../src/runs/read-pipeline.ts';
 import { scratch, sluiceHere } from '../support/cli.ts';
+import fc from '../support/seeded-fast-check.ts';
 
 type Mapping = Record<string, unknown>;
 

@@ -6,7 +6,7 @@ import path from 'node:path';
 import { onTestFinished } from 'vitest';
 import { capture } from './captured-stream.ts';
 
-/** SLUICE_TEST_MAIN: another program than the one of this checkout's sources, such as a built one. */
+/** The program that processes of tests run: the built one in `npm run check`. */
 export const MAIN = path.resolve(process.env.SLUICE_TEST_MAIN ?? 'src/main.ts');
 
 export interface Run {
@@ -64,7 +64,7 @@ const READ_ONCE = ['SLUICE_DECODER'];
  */
 export function sluiceHere(args: string[], options: { cwd?: string; env?: Record<string, string> } = {}): Promise<Run> {
   const isReadOnce = READ_ONCE.some((name) => options.env?.[name] !== undefined);
-  if (isReadOnce || process.env.SLUICE_TEST_MAIN !== undefined) return sluice(args, options);
+  if (isReadOnce) return sluice(args, options);
   const run = turn.then(() => runHere(args, options));
   turn = run.catch(() => {});
   return run;

@@ -54,7 +54,9 @@ async function uvInstalls(bin: string, folder: string, requirements: string): Pr
   const env = { ...process.env, ...settings, UV_CACHE_DIR: path.join(HOME, 'uv-cache') };
   try {
     await run(uv, ['venv', '-q', '--seed', '--clear', '--python', 'python3', folder], { env });
-    await run(uv, ['pip', 'install', '-q', '--python', path.join(folder, 'bin', 'python'), '-r', requirements], { env });
+    await run(uv, ['pip', 'install', '-q', '--python', path.join(folder, 'bin', 'python'), '-r', requirements], {
+      env,
+    });
     return true;
   } catch {
     return false;

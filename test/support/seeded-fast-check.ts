@@ -1,5 +1,5 @@
-// fast-check with the seed of the run: vitest.config.ts puts it in the place of the package.
-import fc from '../../node_modules/fast-check/lib/fast-check.js';
+// fast-check with the seed of the run.
+import fc from 'fast-check';
 import { SEED } from './tiers.ts';
 
 fc.configureGlobal({ ...fc.readConfigureGlobal(), seed: SEED });

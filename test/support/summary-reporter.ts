@@ -108,8 +108,7 @@ export class SummaryReporter implements Reporter {
         );
       }
     }
-    if (cpu.size > 0)
-      lines.push(`CPU seconds of every file: ${leaveCpuTable(this.#tier, cpu)}`);
+    if (cpu.size > 0) lines.push(`CPU seconds of every file: ${leaveCpuTable(this.#tier, cpu)}`);
     process.stdout.write(`${lines.join('\n')}\n`);
   }
 }

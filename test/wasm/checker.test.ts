@@ -1,10 +1,11 @@
 // What the assembler refuses, where it is emitted: nothing reaches WebAssembly that it would refuse, and some slips that it would not.
-import fc from 'fast-check';
+
 import { expect, test } from 'vitest';
 import { type Local, WasmFunction } from '../../src/wasm/function.ts';
 import { PLAIN, type PlainOp, type WasmType } from '../../src/wasm/instructions.ts';
 import { assemble } from '../../src/wasm/module.ts';
 import { InvalidKernel, type Label } from '../../src/wasm/type-stack.ts';
+import fc from '../support/seeded-fast-check.ts';
 
 interface Locals {
   i: Local;

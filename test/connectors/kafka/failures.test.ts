@@ -1,10 +1,11 @@
 // What goes wrong with brokers, logins and offsets ends in words of the catalogue, or is survived.
+import '../../support/kafka/broken-lz4.ts';
 import { fork } from 'node:child_process';
 import { once } from 'node:events';
 import { writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { generate } from 'selfsigned';
-import { afterAll, beforeAll, expect, test, vi } from 'vitest';
+import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { KafkaConnection } from '../../../src/connectors/kafka/client/connection.ts';
 import { answerTo } from '../../../src/connectors/kafka/client/records.ts';
 import { type ProcessorOptions, TransactionalProcessor } from '../../../src/connectors/kafka/processor.ts';
@@ -16,14 +17,6 @@ import { numbered, produce, readTopic } from '../../support/kafka/topics.ts';
 import { freePorts } from '../../support/ports.ts';
 import { times } from '../../support/tiers.ts';
 import { until } from '../../support/until.ts';
-
-// The broker takes no broken batches, so it is this side that cannot unpack them.
-vi.mock('lz4-napi', async (original) => ({
-  ...(await original<typeof import('lz4-napi')>()),
-  decompressFrame: async () => {
-    throw new Error('not a frame');
-  },
-}));
 
 const PASSWORD = 'pass-word-of-the-test';
 

@@ -1,7 +1,8 @@
 // Who reads what under kafkajs: partitions of a topic go to members that read it, whatever the leader reads.
-import fc from 'fast-check';
+
 import { expect, test } from 'vitest';
 import { inOrder, shareOut } from '../../../src/connectors/kafka/kafkajs/assigner.ts';
+import fc from '../../support/seeded-fast-check.ts';
 
 const TOPICS = ['a', 'b', 'c'];
 

@@ -1,9 +1,10 @@
 // Names the brokers know a member by: none is that of another.
-import fc from 'fast-check';
+
 import { expect, test } from 'vitest';
 import { inOrder } from '../../../src/connectors/kafka/kafkajs/assigner.ts';
 import { transactionalId } from '../../../src/connectors/kafka/partition-lease.ts';
 import { instanceIdOf } from '../../../src/runs/topics/topic-source.ts';
+import fc from '../../support/seeded-fast-check.ts';
 
 test('transactional ids of different groups, topics and partitions differ', () => {
   expect(transactionalId('score-eu', 'loan', 0)).not.toBe(transactionalId('score', 'eu-loan', 0));

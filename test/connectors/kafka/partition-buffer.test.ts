@@ -1,10 +1,11 @@
 // Records that wait until they are due: nobody gets them earlier, each as soon as it is, and waiting costs nothing.
-import fc from 'fast-check';
+
 import { expect, test } from 'vitest';
 import type { IncomingRecord } from '../../../src/connectors/kafka/client/records.ts';
 import { PartitionBuffer } from '../../../src/connectors/kafka/partition-buffer.ts';
 import { epochMs } from '../../../src/core/clock.ts';
 import { controlClock } from '../../support/controlled-clock.ts';
+import fc from '../../support/seeded-fast-check.ts';
 
 const record = (offset: number, timestamp: number): IncomingRecord => ({
   topic: 't',

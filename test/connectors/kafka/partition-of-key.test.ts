@@ -1,8 +1,8 @@
 // The partition of a key against the values of Java's Utils.murmur2 and against kafkajs's partitioner.
 import { createRequire } from 'node:module';
-import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { murmur2, partitionOfKey } from '../../../src/connectors/kafka/output-partitions.ts';
+import fc from '../../support/seeded-fast-check.ts';
 
 const theirs: (key: Buffer) => number = createRequire(import.meta.url)(
   'kafkajs/src/producer/partitioners/default/murmur2',

@@ -1,8 +1,9 @@
 // How old the first uncommitted record is: as if every record's time had been kept, whatever was fetched and committed.
-import fc from 'fast-check';
+
 import { expect, test } from 'vitest';
 import type { IncomingRecord } from '../../../src/connectors/kafka/client/records.ts';
 import { RecordTimes } from '../../../src/connectors/kafka/lag.ts';
+import fc from '../../support/seeded-fast-check.ts';
 
 const SAME_MS = 1000;
 const record = (offset: number, timestamp: number): IncomingRecord => ({

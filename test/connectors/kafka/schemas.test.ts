@@ -3,7 +3,6 @@
 
 import { readFileSync } from 'node:fs';
 import avro from 'avsc';
-import fc from 'fast-check';
 import protobuf from 'protobufjs';
 import { expect, test } from 'vitest';
 import { parseExact } from '../../../src/core/exact-json.ts';
@@ -21,6 +20,7 @@ import {
 } from '../../../src/formats/schemas/prediction-schema.ts';
 import type { NewSchema, RegisteredSchema, SchemaRegistry } from '../../../src/formats/schemas/schema-registry.ts';
 import { PREDICTION_FIELDS } from '../../../src/formats/write/prediction-fields.ts';
+import fc from '../../support/seeded-fast-check.ts';
 import { times } from '../../support/tiers.ts';
 
 const FIXTURES = JSON.parse(readFileSync('test/fixtures/schemas/values.json', 'utf8'));

@@ -4,7 +4,6 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { gzipSync } from 'node:zlib';
-import fc from 'fast-check';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { SluiceError } from '../../../src/core/errors.ts';
 import { generatePortfolio } from '../../../src/demo/portfolio.ts';
@@ -13,6 +12,7 @@ import { TensorTable } from '../../../src/doors/http/wire/tensor-table.ts';
 import { asWanted, readInferRequest } from '../../../src/doors/http/wire/tensors.ts';
 import { ColumnLines } from '../../../src/formats/columns/column-table.ts';
 import { frame, framed, jsonOf, outputsOf, type Tensor } from '../../support/binary-frames.ts';
+import fc from '../../support/seeded-fast-check.ts';
 import { asNative, asObjects, type Service, startService } from '../../support/service.ts';
 
 const HEADER = 'inference-header-content-length';

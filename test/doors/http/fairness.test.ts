@@ -1,7 +1,6 @@
 // No client stops the others: slots, turns, quotas, folders and the process itself.
 import { readdirSync, renameSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
-import fc from 'fast-check';
 import { expect, onTestFinished, test, vi } from 'vitest';
 import { loadConfig } from '../../../src/config/load-config.ts';
 import { ServerConfigSchema } from '../../../src/config/server-config.ts';
@@ -16,6 +15,7 @@ import { devCertificate } from '../../../src/doors/http/wire/listener.ts';
 import { type JobBlock, JobQueue, type JobStream } from '../../../src/engine/job-queue.ts';
 import type { StreamSpec } from '../../../src/engine/protocol.ts';
 import { scratch, sluiceHere } from '../../support/cli.ts';
+import fc from '../../support/seeded-fast-check.ts';
 import { call, openUpload, predictUrl, REGISTRY, startService } from '../../support/service.ts';
 import { checkTest, TIER } from '../../support/tiers.ts';
 import { until } from '../../support/until.ts';

@@ -1,7 +1,6 @@
 // Keys that change over to another token, and addresses that show wrong ones.
 import http from 'node:http';
 import path from 'node:path';
-import fc from 'fast-check';
 import { expect, onTestFinished, test } from 'vitest';
 import { loadConfig } from '../../../src/config/load-config.ts';
 import { ServerConfigSchema } from '../../../src/config/server-config.ts';
@@ -12,6 +11,7 @@ import { changeKeys, hashToken, readKeys, rotated } from '../../../src/doors/htt
 import { serve } from '../../../src/doors/http/service.ts';
 import { scratch, sluiceHere } from '../../support/cli.ts';
 import { collectedLog } from '../../support/collected-log.ts';
+import fc from '../../support/seeded-fast-check.ts';
 import { predictUrl, REGISTRY, startService } from '../../support/service.ts';
 
 const HOUR_MS = 3_600_000;

@@ -1,7 +1,6 @@
 // Parquet and Arrow made of frames of columns are byte for byte those made of lines of JSON, however the rows come; and what other
 // libraries read in them are the values of the lines.
 import { tableFromIPC } from '@uwdata/flechette';
-import fc from 'fast-check';
 import { parquetMetadata, parquetReadObjects } from 'hyparquet';
 import { ByteWriter as ParquetBytes, parquetWriteBuffer } from 'hyparquet-writer';
 import { expect, test } from 'vitest';
@@ -22,6 +21,7 @@ import type { BatchInterpretation, InterpretationSpec } from '../../../src/infer
 import type { StrongestPairs } from '../../../src/inference/explain/strongest-pairs.ts';
 import type { ByteSink } from '../../../src/io/sink/byte-sink.ts';
 import type { ColumnSpec, Manifest } from '../../../src/model/package/manifest.ts';
+import fc from '../../support/seeded-fast-check.ts';
 import { times } from '../../support/tiers.ts';
 
 const column = (name: string): ColumnSpec => ({ name, kind: 'number' }) as ColumnSpec;

@@ -1,7 +1,6 @@
 // The byte decoder of delimited records gives the cells, faults and passthrough of csv-parse, whatever the bytes are.
 import { readFileSync } from 'node:fs';
 import path from 'node:path';
-import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { generatePortfolio } from '../../../src/demo/portfolio.ts';
 import type { DelimitedLayout } from '../../../src/formats/delimited/csv-parse-decoder.ts';
@@ -12,6 +11,7 @@ import { loadPackage } from '../../../src/model/package/load-package.ts';
 import type { Manifest } from '../../../src/model/package/manifest.ts';
 import { Differential, Draw, MANIFEST, READERS, RECORDS, recordsIn, Tally } from '../../support/decoding.ts';
 import { CREDIT_DEFAULT } from '../../support/score.ts';
+import fc from '../../support/seeded-fast-check.ts';
 
 const DELIMITERS = [',', ';', '\t', '|'];
 const MAX_RECORD = 400;

@@ -1,5 +1,5 @@
 // The byte decoder of JSON objects gives the cells, faults and passthrough of JSON.parse, whatever the bytes are.
-import fc from 'fast-check';
+
 import { expect, test } from 'vitest';
 import { generatePortfolio } from '../../../src/demo/portfolio.ts';
 import { createDecoder } from '../../../src/formats/choose-decoder.ts';
@@ -20,6 +20,7 @@ import {
   Tally,
 } from '../../support/decoding.ts';
 import { CREDIT_DEFAULT } from '../../support/score.ts';
+import fc from '../../support/seeded-fast-check.ts';
 import { toNative } from '../../support/zoo.ts';
 
 const MAX_RECORD = 1_000;

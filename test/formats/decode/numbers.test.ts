@@ -1,9 +1,10 @@
 // A number read from bytes is the double that Number() gives, or no number where the grammar of the doors has none.
-import fc from 'fast-check';
+
 import { expect, test } from 'vitest';
 import { Dictionary, UNKNOWN_WORD, WORD_SLACK } from '../../../src/formats/decode/dictionary.ts';
 import { numberAt } from '../../../src/formats/decode/number-bytes.ts';
 import { Draw, NUMBERS, RECORDS } from '../../support/decoding.ts';
+import fc from '../../support/seeded-fast-check.ts';
 
 const GRAMMAR = /^[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?$/;
 const wanted = (text: string): number => (GRAMMAR.test(text) ? Number(text) : NaN);

@@ -1,9 +1,10 @@
 // A header row that does not fit: what is said of it, and that no cell of it is told that does not look like a column.
-import fc from 'fast-check';
+
 import { expect, test } from 'vitest';
 import { SluiceError, terminalText } from '../../../src/core/errors.ts';
 import { type FitOptions, fitHeader, splitHeader } from '../../../src/formats/delimited/header.ts';
 import type { Manifest } from '../../../src/model/package/manifest.ts';
+import fc from '../../support/seeded-fast-check.ts';
 
 const COLUMNS = ['amount', 'age', 'purpose', 'monthly_income', 'zip'];
 const MANIFEST = { columns: COLUMNS.map((name) => ({ name })), outcome: 'ok' } as unknown as Manifest;

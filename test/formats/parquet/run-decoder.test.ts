@@ -1,7 +1,8 @@
 // Parquet's runs: values of any width, taken in any steps, against a reader of single bits.
-import fc from 'fast-check';
+
 import { expect, test } from 'vitest';
 import { RunDecoder } from '../../../src/formats/parquet/run-decoder.ts';
+import fc from '../../support/seeded-fast-check.ts';
 
 type Run = { repeated: number; times: number } | { values: number[] };
 

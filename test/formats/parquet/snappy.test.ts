@@ -1,8 +1,9 @@
 // Snappy, against the library's reading of it and against what its format says.
-import fc from 'fast-check';
+
 import { snappyUncompress } from 'hyparquet/src/snappy.js';
 import { expect, test } from 'vitest';
 import { unpackSnappy } from '../../../src/formats/parquet/parquet-pages.ts';
+import fc from '../../support/seeded-fast-check.ts';
 
 /** A piece of packed bytes: a literal, or a copy of what lies `back` bytes before. */
 type Piece = { literal: Uint8Array } | { back: number; length: number; bytes: 1 | 2 | 4 };

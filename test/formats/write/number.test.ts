@@ -1,5 +1,5 @@
 // Numbers are the shortest decimals that read back to the same bits.
-import fc from 'fast-check';
+
 import { expect, test } from 'vitest';
 import { Random } from '../../../src/core/random.ts';
 import { ByteWriter } from '../../../src/formats/write/byte-writer.ts';
@@ -10,6 +10,7 @@ import {
   writeFloat64,
   writeWhole,
 } from '../../../src/formats/write/number.ts';
+import fc from '../../support/seeded-fast-check.ts';
 import { times } from '../../support/tiers.ts';
 
 const written = (value: number): string => {

@@ -1,8 +1,9 @@
 // Steps behind a model: the result of a row depends on that row alone, and follows the definition of the ONNX operator.
-import fc from 'fast-check';
+
 import { expect, test } from 'vitest';
 import { outputOf } from '../../../src/inference/evaluate/native/output.ts';
 import type { OutputStep } from '../../../src/inference/onnx/traced-model.ts';
+import fc from '../../support/seeded-fast-check.ts';
 
 /** A row → what the step makes of it, in doubles. */
 const STEPS: readonly [OutputStep, (row: readonly number[]) => number[]][] = [

@@ -1,9 +1,10 @@
 // What becomes of scores: probabilities, points of a scorecard and decisions, against numbers worked out by hand.
-import fc from 'fast-check';
+
 import { expect, test } from 'vitest';
 import { Interpreter } from '../../../src/inference/evaluate/prediction.ts';
 import type { Manifest } from '../../../src/model/package/manifest.ts';
 import { manifestFor } from '../../support/forest.ts';
+import fc from '../../support/seeded-fast-check.ts';
 
 const binary = (change: Partial<Manifest> = {}): Manifest => ({
   ...manifestFor([{ name: 'x', type: 'float32', columns: ['a'] }], 1),

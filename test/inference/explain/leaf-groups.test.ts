@@ -1,5 +1,5 @@
 // The effects of trees against their definition, all subsets of the columns, and their bits against the memory that is given to them.
-import fc from 'fast-check';
+
 import { expect, test } from 'vitest';
 import type { StateColumns } from '../../../src/inference/explain/group-games.ts';
 import { interventional, pathDependent } from '../../../src/inference/explain/leaf-game.ts';
@@ -13,6 +13,7 @@ import { type Ensemble, LEAF, MODES, readEnsemble } from '../../../src/inference
 import { growTrees } from '../../../src/inference/trees/grow.ts';
 import { type NumberSlot, numberState, planSlots } from '../../../src/inference/trees/slots.ts';
 import { type ForestSpec, forestFile, randomOf } from '../../support/forest.ts';
+import fc from '../../support/seeded-fast-check.ts';
 import { times } from '../../support/tiers.ts';
 
 const ALL = ['BRANCH_LEQ', 'BRANCH_LT', 'BRANCH_GTE', 'BRANCH_GT', 'BRANCH_EQ', 'BRANCH_NEQ'];

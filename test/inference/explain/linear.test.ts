@@ -1,8 +1,9 @@
 // What a column contributes to a linear model is the sum of coefficient × value over the features made of it, and of no other column.
-import fc from 'fast-check';
+
 import { expect, test } from 'vitest';
 import { Contributions } from '../../../src/inference/explain/linear.ts';
 import type { Feature, LinearHead } from '../../../src/inference/onnx/traced-model.ts';
+import fc from '../../support/seeded-fast-check.ts';
 
 const WORDS = ['yes', 'no', 'maybe'];
 const TARGETS = 2;

@@ -2,7 +2,6 @@
 import { once } from 'node:events';
 import { availableParallelism, totalmem } from 'node:os';
 import { Worker } from 'node:worker_threads';
-import fc from 'fast-check';
 import { beforeEach, expect, onTestFinished, test } from 'vitest';
 import {
   clearLargeBudgets,
@@ -13,6 +12,7 @@ import {
   releaseMemoThread,
 } from '../../../src/inference/explain/memo-pool.ts';
 import { sampleOf } from '../../support/exposition.ts';
+import fc from '../../support/seeded-fast-check.ts';
 import { startService } from '../../support/service.ts';
 import { ROWS, thousand } from '../../support/thousand.ts';
 import { times } from '../../support/tiers.ts';

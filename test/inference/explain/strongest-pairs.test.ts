@@ -1,10 +1,11 @@
 // The strongest pairs are the head of all pairs sorted by hand, equal ones in the order of the columns, row by row and output by output.
-import fc from 'fast-check';
+
 import { expect, test } from 'vitest';
 import type { EncodedInput } from '../../../src/inference/encode/encoder.ts';
 import type { Explainer } from '../../../src/inference/explain/explainer.ts';
 import { pairCount, pairIndex } from '../../../src/inference/explain/leaf-pairs.ts';
 import { strongestPairs } from '../../../src/inference/explain/strongest-pairs.ts';
+import fc from '../../support/seeded-fast-check.ts';
 
 const cases = fc
   .record({

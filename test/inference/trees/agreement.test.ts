@@ -1,5 +1,5 @@
 // The law of the native evaluator: the bits of ONNX Runtime with one thread, for every ensemble that is compiled.
-import fc from 'fast-check';
+
 import { expect, test } from 'vitest';
 import { ComparisonRows } from '../../../src/inference/evaluate/native/comparison-rows.ts';
 import { openNative } from '../../../src/inference/evaluate/native/native-evaluator.ts';
@@ -11,6 +11,7 @@ import { readChecked } from '../../../src/inference/trees/ensemble.ts';
 import type { Kernel } from '../../../src/inference/trees/machine.ts';
 import type { Manifest } from '../../../src/model/package/manifest.ts';
 import { type ForestSpec, flatForestFile, forestFile, matrixManifest } from '../../support/forest.ts';
+import fc from '../../support/seeded-fast-check.ts';
 
 /** Scores the same rows with both; gives the pairs that are not the same number. */
 async function differences(bytes: Uint8Array, manifest: Manifest, kernel: Kernel, batches = 2): Promise<string[]> {

@@ -1,7 +1,8 @@
 // Neighbours of floating-point numbers: nothing lies between a number and the next one.
-import fc from 'fast-check';
+
 import { expect, test } from 'vitest';
 import { above, below } from '../../../src/inference/trees/float.ts';
+import fc from '../../support/seeded-fast-check.ts';
 
 for (const double of [false, true]) {
   const type = double ? 'float64' : 'float32';

@@ -1,11 +1,12 @@
 // Where blocks are cut depends on the input and the size of a block, and on nothing else.
-import fc from 'fast-check';
+
 import { expect, test } from 'vitest';
 import { SlabPool } from '../../../src/core/slabs.ts';
 import { cutBlocks } from '../../../src/io/source/block-cutter.ts';
 import type { Chunks } from '../../../src/io/source/byte-source.ts';
 import { DelimitedScanner } from '../../../src/io/source/delimited-scanner.ts';
 import { inChunks, readInPieces } from '../../support/blocks.ts';
+import fc from '../../support/seeded-fast-check.ts';
 
 interface Cut {
   firstRow: number;

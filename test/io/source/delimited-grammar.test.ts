@@ -1,5 +1,5 @@
 // All four readers of delimited text against the one table: every short text of its byte classes, and long ones at any cut.
-import fc from 'fast-check';
+
 import { expect, onTestFinished, test, vi } from 'vitest';
 import { CR, LF } from '../../../src/core/ascii.ts';
 import { newBatch } from '../../../src/core/batch.ts';
@@ -18,6 +18,7 @@ import { DelimitedScanner } from '../../../src/io/source/delimited-scanner.ts';
 import { LINE_SCRATCH, LineKernel } from '../../../src/io/source/line-kernel.ts';
 import { RecordList } from '../../../src/io/source/record-scanner.ts';
 import { cutAll } from '../../support/blocks.ts';
+import fc from '../../support/seeded-fast-check.ts';
 import { TIER } from '../../support/tiers.ts';
 
 const DELIMITER = 44;

@@ -1,11 +1,11 @@
 // The law of the cutter: the same records, whatever the cuts; a bad record costs its own line and nothing else.
 import { parse } from 'csv-parse/sync';
-import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { RECORD_MALFORMED, RECORD_OK, RECORD_TOO_LONG } from '../../../src/core/block.ts';
 import { cutWhole } from '../../../src/io/source/block-cutter.ts';
 import { DelimitedScanner } from '../../../src/io/source/delimited-scanner.ts';
 import { cutAll } from '../../support/blocks.ts';
+import fc from '../../support/seeded-fast-check.ts';
 
 const texts = async (input: string | Uint8Array, chunk = 1 << 16, slab = 1 << 16) =>
   (await cutAll(input, { chunk, slab })).records.map((r) => r.text);

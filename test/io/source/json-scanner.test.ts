@@ -1,9 +1,10 @@
 // Elements of a JSON array at any cut; JSON.parse is the judge.
-import fc from 'fast-check';
+
 import { describe, expect, test } from 'vitest';
 import { RECORD_OK, RECORD_TOO_DEEP } from '../../../src/core/block.ts';
 import { JsonScanner } from '../../../src/io/source/json-scanner.ts';
 import { cutAll } from '../../support/blocks.ts';
+import fc from '../../support/seeded-fast-check.ts';
 
 const cut = async (input: string, chunk = 1 << 16, slab = 1 << 16, maxRecordBytes = 1 << 20) =>
   (await cutAll(input, { chunk, slab, scanner: (kernelBytes) => new JsonScanner(maxRecordBytes, 4, kernelBytes) }))

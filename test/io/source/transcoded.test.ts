@@ -1,11 +1,11 @@
 // Text of other encodings becomes the same UTF-8 at every cut, and what is no text of them is no text afterwards.
 import { isUtf8 } from 'node:buffer';
-import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { ENCODINGS, type EncodingName } from '../../../src/core/input-declaration.ts';
 import { transcoded } from '../../../src/io/source/transcoded.ts';
 import { inChunks } from '../../support/blocks.ts';
 import { encoded } from '../../support/encodings.ts';
+import fc from '../../support/seeded-fast-check.ts';
 
 type Foreign = Exclude<EncodingName, 'utf-8'>;
 const FOREIGN = ENCODINGS.filter((e): e is Foreign => e !== 'utf-8');

@@ -1,10 +1,10 @@
 // What is left of a client when its only broker is gone, and when it is back.
 import { setTimeout as sleep } from 'node:timers/promises';
-import fc from 'fast-check';
 import { expect } from 'vitest';
 import type { Rounds } from '../../../../src/connectors/kafka/client/kafka-client.ts';
 import { SluiceError } from '../../../../src/core/errors.ts';
 import { readTopic } from '../../../support/kafka/topics.ts';
+import fc from '../../../support/seeded-fast-check.ts';
 import { SEED, times } from '../../../support/tiers.ts';
 import { until } from '../../../support/until.ts';
 import { type Behaves, type Bench, counted, failureOf, valuesOf, type WatchedMember } from './harness.ts';

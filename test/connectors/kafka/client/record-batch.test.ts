@@ -1,6 +1,5 @@
 // Our encoder of record batches against the one of kafkajs as it is published, and CRC-32C against known values.
 import { createRequire } from 'node:module';
-import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import {
   type BatchHead,
@@ -8,6 +7,7 @@ import {
   crc32c,
   encodeRecordBatch,
 } from '../../../../src/connectors/kafka/client/record-batch.ts';
+import fc from '../../../support/seeded-fast-check.ts';
 
 const require = createRequire(import.meta.url);
 const original: {

@@ -1,5 +1,5 @@
 // Letters and markers as records: what is read of them, what is put back, and what is mistaken for neither.
-import fc from 'fast-check';
+
 import { expect, test } from 'vitest';
 import { type IncomingRecord, type OutgoingRecord, weightOf } from '../../../../src/connectors/kafka/client/records.ts';
 import {
@@ -12,6 +12,7 @@ import {
 } from '../../../../src/connectors/kafka/dlq/dead-letter.ts';
 import { markerIn, markersOf } from '../../../../src/connectors/kafka/dlq/markers.ts';
 import { OffsetRanges } from '../../../../src/connectors/kafka/dlq/offset-ranges.ts';
+import fc from '../../../support/seeded-fast-check.ts';
 
 const incoming = (record: OutgoingRecord, partition = 0, offset = 7n): IncomingRecord => ({
   topic: record.topic ?? 'letters',

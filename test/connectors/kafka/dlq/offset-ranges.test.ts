@@ -1,7 +1,8 @@
 // A set of offsets against a plain one.
-import fc from 'fast-check';
+
 import { expect, test } from 'vitest';
 import { OffsetRanges } from '../../../../src/connectors/kafka/dlq/offset-ranges.ts';
+import fc from '../../../support/seeded-fast-check.ts';
 
 const range = fc.tuple(fc.nat(300), fc.nat(20)).map(([first, more]) => [first, first + more] as const);
 const numbers = (ranges: Iterable<readonly [number, number]>): number[] =>

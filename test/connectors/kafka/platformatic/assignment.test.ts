@@ -1,5 +1,5 @@
 // The cooperative assignment: even, faithful to who holds what, and never of two members at once.
-import fc from 'fast-check';
+
 import { expect, test } from 'vitest';
 import { assignerOf } from '../../../../src/connectors/kafka/kafkajs/assigner.ts';
 import {
@@ -13,6 +13,7 @@ import {
   encodeSubscription,
   type Subscription,
 } from '../../../../src/connectors/kafka/platformatic/assignment.ts';
+import fc from '../../../support/seeded-fast-check.ts';
 
 const TOPIC = 'applications';
 

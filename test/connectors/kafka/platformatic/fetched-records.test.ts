@@ -1,10 +1,11 @@
 // From the bytes of a fetch to records: whatever the batches hold comes out, and damaged ones do not.
-import fc from 'fast-check';
+
 import { expect, test } from 'vitest';
 import { type PackedCompression, packBatch } from '../../../../src/connectors/kafka/client/codecs.ts';
 import { type BatchRecord, encodeRecordBatch } from '../../../../src/connectors/kafka/client/record-batch.ts';
 import { Unreadable } from '../../../../src/connectors/kafka/platformatic/broker-failures.ts';
 import { decodeRecords, type FetchedPartition } from '../../../../src/connectors/kafka/platformatic/fetched-records.ts';
+import fc from '../../../support/seeded-fast-check.ts';
 
 const CODECS = ['none', 'gzip', 'snappy', 'lz4', 'zstd'] as const;
 const TIME = 1_700_000_000_000;
