@@ -4,3 +4,5 @@
 export const FILES_VARIABLE = 'MUTATION_FILES';
 /** The path of the file that gets a line of JSON for each test file. */
 export const RESULTS_VARIABLE = 'MUTATION_RESULTS';
+/** Folder of the coverage of all test files, while it is measured. */
+export const COVERAGE_VARIABLE = 'MUTATION_COVERAGE';

@@ -12,9 +12,10 @@ import path from 'node:path';
 import { parseArgs } from 'node:util';
 import { SourceCopy } from '../support/source-copy.ts';
 import { FILES_VARIABLE, RESULTS_VARIABLE } from './campaign-variables.ts';
+import { type CoveringTest, CoveringTests } from './covering-tests.ts';
 import type { ModuleResult } from './module-reporter.ts';
 import { allMutants, folderOf, type Mutant, mutated, sample } from './mutants.ts';
-import { type ReachingTest, ReachingTests } from './reaching-tests.ts';
+import { ReachingTests } from './reaching-tests.ts';
 
 /** Mutants that are tried at the same time. */
 const COPIES = 2;
@@ -23,15 +24,17 @@ const MOST_MUTANT_MS = 60_000;
 /** Test files that take longer are left out: they would be cut. */
 const MOST_FILE_MS = 45_000;
 /** Test files of one mutant, and the sum of their durations. */
-const SIZES = { quick: { files: 6, ms: 45_000 }, check: { files: 12, ms: 60_000 } } as const;
+const SIZES = { quick: { files: 6, ms: 30_000 }, check: { files: 10, ms: 45_000 } } as const;
 /** The duration of a file that has not run yet. */
 const ASSUMED_MS = 4_000;
+/** The distance of a test file that runs a source file in another process only. */
+const FAR = 8;
 /** A test file that takes so many times as long as usual, and `HANG_MS` more, does not end. */
 const HANG_FACTOR = 3;
 const HANG_MS = 10_000;
 /** How many combinations of test/oracle are tried after the tests, and for how long. */
-const COMBINATIONS = 60;
-const MOST_COMBINATIONS_MS = 30_000;
+const COMBINATIONS = 24;
+const MOST_COMBINATIONS_MS = 20_000;
 const ORACLE = 'test/oracle/first-difference.ts';
 
 export type Verdict = 'killed' | 'timeout' | 'survived' | 'uncovered';
@@ -53,14 +56,17 @@ export type Mode = 'quick' | 'check';
 class Campaign {
   readonly #mode: Mode;
   readonly #tests = new ReachingTests();
+  readonly #covering: CoveringTests;
+  readonly #distances = new Map<string, Map<string, number>>();
   readonly #durations: Durations = new Map();
   readonly #baselines = new Map<string, Promise<number | null>>();
   /** Folder of sources → test file → how many mutants of the folder it killed. */
   readonly #killers = new Map<string, Map<string, number>>();
   #oracleWorks: Promise<boolean> | undefined;
 
-  constructor(mode: Mode) {
+  constructor(mode: Mode, covering: CoveringTests) {
     this.#mode = mode;
+    this.#covering = covering;
   }
 
   /** Has the test file that killed a mutant come earlier for others of its folder. */
@@ -113,18 +119,32 @@ class Campaign {
     return measured;
   }
 
-  #chosen(source: string): string[] {
+  /** How far test files are from a source file. */
+  #distancesOf(source: string): Map<string, number> {
+    const known = this.#distances.get(source);
+    if (known) return known;
+    const distances = new Map(this.#tests.of(source).map(({ test, distance }) => [test, distance]));
+    this.#distances.set(source, distances);
+    return distances;
+  }
+
+  /** Test files that run the place of the mutant: near and short ones first. */
+  #chosen(mutant: Mutant): string[] {
     const most = SIZES[this.#mode];
+    const distances = this.#distancesOf(mutant.file);
+    const candidates = this.#covering.of(mutant) ?? [...distances.keys()].map((test) => ({ test, ms: ASSUMED_MS }));
+    const kills = this.#killers.get(folderOf(mutant.file));
+    // A test file that killed mutants of the same folder is likely to kill others: each kill counts like an import less, and so does
+    // half the duration.
+    const rank = ({ test, ms }: CoveringTest): number =>
+      (distances.get(test) ?? FAR) - (kills?.get(test) ?? 0) + Math.log2(1 + ms / 500);
     const chosen: string[] = [];
     let sum = 0;
-    const kills = this.#killers.get(folderOf(source));
-    // A test file that killed mutants of the same folder is likely to kill others: each kill counts like an import less.
-    const near = ({ test, distance }: ReachingTest): number => distance - (kills?.get(test) ?? 0);
-    for (const { test } of this.#tests.of(source).toSorted((a, b) => near(a) - near(b))) {
+    for (const { test, ms } of candidates.toSorted((a, b) => rank(a) - rank(b))) {
       const known = this.#durations.get(test);
-      if (known === null || (known ?? 0) > MOST_FILE_MS) continue;
-      if (sum + (known ?? ASSUMED_MS) > most.ms) continue;
-      sum += known ?? ASSUMED_MS;
+      const duration = known ?? ms;
+      if (known === null || duration > MOST_FILE_MS || sum + duration > most.ms) continue;
+      sum += duration;
       chosen.push(test);
       if (chosen.length === most.files) break;
     }
@@ -133,7 +153,7 @@ class Campaign {
 
   async #byTests(copy: SourceCopy, mutant: Mutant): Promise<Omit<MutantResult, 'mutant' | 'seconds'>> {
     for (;;) {
-      const files = this.#chosen(mutant.file);
+      const files = this.#chosen(mutant);
       if (files.length === 0) return { verdict: 'uncovered', by: '' };
       const { results, current } = await this.#run(copy, files, MOST_MUTANT_MS);
       for (const { file, ms, state } of results) if (state === 'passed') this.#durations.set(file, ms);
@@ -211,6 +231,8 @@ class Campaign {
       async (): Promise<Omit<MutantResult, 'mutant' | 'seconds'>> => {
         const first = await this.#byTests(copy, mutant);
         if (first.verdict === 'killed' || first.verdict === 'timeout') return first;
+        // Nothing runs it there either.
+        if (first.verdict === 'uncovered') return first;
         const difference = await this.#byCombinations(copy, mutant);
         return difference === null ? first : { verdict: 'killed', by: `combinations: ${difference}` };
       },
@@ -233,7 +255,7 @@ export async function tryMutants(
   onResult: (result: MutantResult) => void,
   earlier: readonly MutantResult[] = [],
 ): Promise<MutantResult[]> {
-  const campaign = new Campaign(mode);
+  const campaign = new Campaign(mode, await CoveringTests.open(mode));
   for (const result of earlier) campaign.learn(result);
   const left = [...mutants];
   const results: MutantResult[] = [];

@@ -1,8 +1,10 @@
 // Mutants are small changes of code that runs; a campaign tries a sample of them against the nearest tests.
 import { existsSync, readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
+import fc from '../support/seeded-fast-check.ts';
 import { campaignTest, ONLY, SEED, times } from '../support/tiers.ts';
 import { report, tryMutants } from './campaign.ts';
+import { coveredBounds, isCovered, type Range, union } from './coverage-bounds.ts';
 import { allMutants, canParse, folderOf, mutantsOf, mutated, sample } from './mutants.ts';
 import { ReachingTests } from './reaching-tests.ts';
 
@@ -62,6 +64,52 @@ test('the nearest tests come first', () => {
   expect(tests.reaches('test/oracle/first-difference.ts', 'src/formats/json/json-decoder.ts')).toBe(true);
   expect(tests.reaches('test/oracle/first-difference.ts', 'test/security/attacks.ts')).toBe(false);
 });
+
+test('the innermost range decides what is covered', () => {
+  const LENGTH = 12;
+  // Brackets that are well nested, as V8 reports them.
+  const nested = fc.letrec<{ tree: Nested }>((tie) => ({
+    tree: fc.record({
+      count: fc.nat({ max: 1 }),
+      cuts: fc.array(fc.nat({ max: LENGTH }), { maxLength: 4 }),
+      children: fc.oneof({ depthSize: 'small' }, fc.constant<Nested[]>([]), fc.array(tie('tree'), { maxLength: 3 })),
+    }),
+  })).tree;
+  fc.assert(
+    fc.property(nested, nested, (a, b) => {
+      const [first, second] = [a, b].map((tree) => rangesOf(tree, 0, LENGTH));
+      const expected = [first!, second!].map((ranges) =>
+        Array.from({ length: LENGTH }, (_, i) => innermost(ranges, i)),
+      );
+      const bounds = [coveredBounds(first!), coveredBounds(second!)];
+      const both = union(bounds[0]!, bounds[1]!);
+      for (let i = 0; i < LENGTH; i++) {
+        expect(isCovered(bounds[0]!, i)).toBe(expected[0]![i]);
+        expect(isCovered(both, i)).toBe(expected[0]![i] || expected[1]![i]);
+      }
+    }),
+  );
+});
+
+interface Nested {
+  count: number;
+  cuts: number[];
+  children: Nested[];
+}
+
+/** The range of a tree and those of its children, which lie side by side in it. */
+function rangesOf({ count, cuts, children }: Nested, startOffset: number, endOffset: number): Range[] {
+  const inside = cuts.map((cut) => startOffset + (cut % (endOffset - startOffset + 1))).sort((x, y) => x - y);
+  const own = { startOffset, endOffset, count };
+  return [
+    own,
+    ...children.flatMap((child, i) => (inside[i + 1]! > inside[i]! ? rangesOf(child, inside[i]!, inside[i + 1]!) : [])),
+  ];
+}
+
+/** Whether the last range around an offset, which is the innermost, was run. */
+const innermost = (ranges: readonly Range[], offset: number): boolean =>
+  ranges.findLast(({ startOffset, endOffset }) => startOffset <= offset && offset < endOffset)!.count > 0;
 
 /** Survivors are listed for people, who decide which of them are equivalent: they do not fail the campaign. */
 campaignTest('mutants of a sample', async () => {

@@ -6,8 +6,20 @@ import path from 'node:path';
  * Tests that need a real broker, an image, other programs, or minutes; and tests of the repository itself, which read
  * the text of the sources.
  */
-const LEFT_OUT =
-  /^test\/(?:architecture|docs|examples|image|install|kubernetes|monitoring|mutation|security|zoo|kafka\/chaos)\//;
+export const LEFT_OUT = [
+  'architecture',
+  'clients',
+  'docs',
+  'examples',
+  'image',
+  'install',
+  'kubernetes',
+  'monitoring',
+  'mutation',
+  'security',
+  'zoo',
+];
+const OF_REPOSITORY = new RegExp(`^test/(?:${LEFT_OUT.join('|')})/`);
 /** What tests with a real broker import: they take longer than a mutant may. */
 const BROKER = 'test/support/kafka/cluster.ts';
 
@@ -107,7 +119,7 @@ export class ReachingTests {
   /** Test files that reach the source file, the nearest first. */
   of(source: string): ReachingTest[] {
     return [...this.#distances(source)]
-      .filter(([file]) => file.endsWith('.test.ts') && !LEFT_OUT.test(file) && !this.#withBroker.has(file))
+      .filter(([file]) => file.endsWith('.test.ts') && !OF_REPOSITORY.test(file) && !this.#withBroker.has(file))
       .map(([test, imports]) => ({
         test,
         distance: imports + folderDistance(source, test) / 2 - LIKENESS * this.#likeness.of(source, test),

@@ -1,9 +1,11 @@
-// The configuration of the tests of one mutant: their files run one at a time, in the order in which the campaign lists them.
+// The configuration of the tests of one mutant, whose files run one at a time in the order in which the campaign lists them; and of
+// all tests, while their coverage is measured.
 import { defineConfig, type TestUserConfig } from 'vitest/config';
 import type { TestSequencer, TestSpecification } from 'vitest/node';
 import base from '../../vitest.config.ts';
-import { FILES_VARIABLE } from './campaign-variables.ts';
+import { COVERAGE_VARIABLE, FILES_VARIABLE } from './campaign-variables.ts';
 import ModuleReporter from './module-reporter.ts';
+import { LEFT_OUT } from './reaching-tests.ts';
 
 const order = (process.env[FILES_VARIABLE] ?? '').split(',');
 
@@ -20,15 +22,21 @@ class InOrder implements TestSequencer {
 
 export default defineConfig(async (env) => {
   const { test } = (await base(env)) as { test: TestUserConfig };
+  const isMeasured = process.env[COVERAGE_VARIABLE] !== undefined;
+  const maxWorkers = isMeasured ? 3 : 1;
   return {
     test: {
       ...test,
-      maxWorkers: 1,
+      maxWorkers,
       reporters: [new ModuleReporter()],
-      sequence: { sequencer: InOrder },
+      ...(isMeasured ? {} : { sequence: { sequencer: InOrder } }),
       projects: test.projects!.map((project) => {
         const own = project as { test: TestUserConfig };
-        return { ...own, test: { ...own.test, maxWorkers: 1, sequence: {} } };
+        const measured = {
+          setupFiles: [own.test.setupFiles!, 'test/mutation/coverage-setup.ts'].flat(),
+          exclude: [...own.test.exclude!, ...LEFT_OUT.map((folder) => `test/${folder}/**`)],
+        };
+        return { ...own, test: { ...own.test, ...(isMeasured ? measured : {}), maxWorkers, sequence: {} } };
       }),
     },
   };
