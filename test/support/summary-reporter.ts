@@ -31,11 +31,14 @@ function cpuSeconds(): Map<string, number> {
   return seconds;
 }
 
-/** Writes the CPU seconds of all test files of a run, the largest first. Returns the path. */
-function leaveCpuTable(tier: string, cpu: ReadonlyMap<string, number>): string {
+/** Writes the CPU seconds and the seconds of all test files of a run, the largest first. Returns the path. */
+function leaveCpuTable(tier: string, cpu: ReadonlyMap<string, number>, modules: readonly TestModule[]): string {
   const file = path.join('coverage', `cpu-${tier}.tsv`);
   mkdirSync('coverage', { recursive: true });
-  const rows = [...cpu].sort((a, b) => b[1] - a[1]).map(([name, seconds]) => `${seconds.toFixed(1)}\t${name}\n`);
+  const duration = new Map(modules.map((module) => [module.relativeModuleId, module.diagnostic().duration / 1000]));
+  const rows = [...cpu]
+    .sort((a, b) => b[1] - a[1])
+    .map(([name, seconds]) => `${seconds.toFixed(1)}\t${(duration.get(name) ?? 0).toFixed(1)}\t${name}\n`);
   writeFileSync(file, rows.join(''));
   return file;
 }
@@ -108,7 +111,7 @@ export class SummaryReporter implements Reporter {
         );
       }
     }
-    if (cpu.size > 0) lines.push(`CPU seconds of every file: ${leaveCpuTable(this.#tier, cpu)}`);
+    if (cpu.size > 0) lines.push(`CPU seconds and seconds of every file: ${leaveCpuTable(this.#tier, cpu, modules)}`);
     process.stdout.write(`${lines.join('\n')}\n`);
   }
 }
