@@ -6,8 +6,9 @@ import path from 'node:path';
 import { onTestFinished } from 'vitest';
 import { capture } from './captured-stream.ts';
 
+const SOURCES = path.resolve('src/main.ts');
 /** The program that processes of tests run: the built one in `npm run check`. */
-export const MAIN = path.resolve(process.env.SLUICE_TEST_MAIN ?? 'src/main.ts');
+export const MAIN = process.env.SLUICE_TEST_MAIN ?? SOURCES;
 
 export interface Run {
   code: number | null;
@@ -21,12 +22,12 @@ export interface Started {
   done: Promise<Run>;
 }
 
-/** Starts `sluice ...args`. */
+/** Starts `sluice ...args`; `sources`: not the built program. */
 export function start(
   args: string[],
-  options: { cwd?: string; env?: Record<string, string>; stdin?: Buffer | 'open' } = {},
+  options: { cwd?: string; env?: Record<string, string>; stdin?: Buffer | 'open'; sources?: boolean } = {},
 ): Started {
-  const child = spawn(process.execPath, [MAIN, ...args], {
+  const child = spawn(process.execPath, [options.sources ? SOURCES : MAIN, ...args], {
     cwd: options.cwd ?? process.cwd(),
     // Words, as at a terminal, unless a test wants what a machine reads.
     env: { ...process.env, SLUICE_LOG_FORMAT: 'text', ...options.env },

@@ -15,8 +15,8 @@ const REQUEST_MS = 2_000;
 
 requireKafka('commits that arrive late', () => {
   // A transaction a partition is what members have at brokers before 2.5.
-  for (const of of ['member', 'partition'] as const) {
-    campaignTest(`every record is answered once and in order, a transaction a ${of}`, async () => {
+  for (const unit of ['member', 'partition'] as const) {
+    campaignTest(`every record is answered once and in order, a transaction a ${unit}`, async () => {
       await using link = await SlowLink.open();
       await using cluster = await KafkaCluster.start({ settings: link.settings });
       const topic = await cluster.createTopic('late-in', 2);
@@ -28,7 +28,7 @@ requireKafka('commits that arrive late', () => {
           outputTopic,
           deadLetterTopic: null,
           group: 'late',
-          transactionOf: of,
+          transactionOf: unit,
           sessionTimeoutMs: SESSION_MS,
           rebalanceTimeoutMs: 5_000,
           batchRows: 20,

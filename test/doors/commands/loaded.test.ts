@@ -19,7 +19,7 @@ async function loadedBy(args: string[], place: string, env: Record<string, strin
   writeFileSync(hook, HOOK);
   writeFileSync(list, '');
   const NODE_OPTIONS = `--import=${pathToFileURL(hook)}`;
-  const { code, stderr } = await sluice(args, { env: { ...env, LOADED: list, NODE_OPTIONS } });
+  const { code, stderr } = await sluice(args, { env: { ...env, LOADED: list, NODE_OPTIONS }, sources: true });
   expect(code, stderr).toBe(0);
   const urls = readFileSync(list, 'utf8').trim().split('\n');
   return new Set(
