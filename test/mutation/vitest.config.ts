@@ -34,7 +34,7 @@ export default defineConfig(async (env) => {
         const own = project as { test: TestUserConfig };
         const measured = {
           setupFiles: [own.test.setupFiles!, 'test/mutation/coverage-setup.ts'].flat(),
-          exclude: [...own.test.exclude!, ...LEFT_OUT.map((folder) => `test/${folder}/**`)],
+          exclude: [...(own.test.exclude ?? []), ...LEFT_OUT.map((folder) => `test/${folder}/**`)],
         };
         return { ...own, test: { ...own.test, ...(isMeasured ? measured : {}), maxWorkers, sequence: {} } };
       }),
