@@ -36,6 +36,7 @@ const NOT_QUICK = [
   'test/io/source/{delimited-grammar,delimited-scanner,json-scanner}.test.ts',
   'test/kubernetes/manifests.test.ts',
   'test/model/signing/model-signature.test.ts',
+  'test/monitoring/{drills,healthy}.test.ts',
   'test/onboarding/{compare-packages,exports,mutations,zoo}.test.ts',
   'test/oracle/crossings-reference.test.ts',
   'test/pipeline/pipeline-config.test.ts',
@@ -47,11 +48,6 @@ const NOT_QUICK = [
   'test/wasm/planted-faults.test.ts',
 ];
 
-/** Suites that compare what a monitoring system saw over a time with what happened in it: neighbours would disturb them. */
-const ALONE = [
-  'test/connectors/kafka/{alert-drills,healthy-topic-run,lag,queries}.test.ts',
-  'test/monitoring/{drills,healthy}.test.ts',
-];
 /** Suites with a real broker. They mostly wait for it, so they share the processors with suites that compute. */
 const BROKERS = ['test/connectors/kafka/**/*.test.ts'];
 
@@ -100,7 +96,7 @@ export default defineConfig(({ mode }) => {
   const files = tier === 'campaigns' ? campaigns() : ['test/**/*.test.ts'];
   // Vitest wants the files of a project as patterns: those that belong to another one are taken out of it.
   const kafka = tier === 'campaigns' ? files.filter((f) => f.startsWith('test/connectors/kafka/')) : BROKERS;
-  const omitted = notQuick.length > 0 ? [...globSync([...NOT_QUICK, ...BROKERS, ...ALONE])].length : 0;
+  const omitted = notQuick.length > 0 ? globSync([...NOT_QUICK, ...BROKERS]).length : 0;
   return {
     test: {
       maxWorkers: 2,
@@ -115,10 +111,9 @@ export default defineConfig(({ mode }) => {
             ...common,
             name: 'engine',
             include: files,
-            exclude: [...BROKERS, ...ALONE, ...notQuick],
+            exclude: [...BROKERS, ...notQuick],
             // Processes and brokers that they wait for leave room for two more.
             maxWorkers: notQuick.length > 0 ? 3 : 5,
-            sequence: { groupOrder: 0 },
           },
         },
         ...(notQuick.length > 0
@@ -129,19 +124,7 @@ export default defineConfig(({ mode }) => {
                   ...common,
                   name: 'brokers',
                   include: kafka,
-                  exclude: ALONE,
                   maxWorkers: 5,
-                  sequence: { groupOrder: 0 },
-                },
-              },
-              {
-                // After all others and one at a time.
-                test: {
-                  ...common,
-                  name: 'alone',
-                  include: ALONE,
-                  fileParallelism: false,
-                  sequence: { groupOrder: 1 },
                 },
               },
             ]),

@@ -3,12 +3,12 @@ import { execFile } from 'node:child_process';
 import path from 'node:path';
 import { promisify } from 'node:util';
 import { describe, expect } from 'vitest';
-import { scratch, sluice } from '../support/cli.ts';
+import { MAIN, scratch, sluice } from '../support/cli.ts';
 import { pythonWith } from '../support/python-environment.ts';
 import { campaignTest } from '../support/tiers.ts';
 
 const run = promisify(execFile);
-const COMMAND = [process.execPath, path.resolve('src/main.ts')];
+const COMMAND = [process.execPath, MAIN];
 const ROWS = 3_000;
 
 type Prediction = Record<string, unknown>;

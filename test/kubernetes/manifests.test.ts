@@ -14,7 +14,7 @@ import { parseAllDocuments } from 'yaml';
 import { loadConfig } from '../../src/config/load-config.ts';
 import { ServerConfigSchema } from '../../src/config/server-config.ts';
 import { generatePortfolio } from '../../src/demo/portfolio.ts';
-import { scratch, sluiceHere } from '../support/cli.ts';
+import { MAIN, scratch, sluiceHere } from '../support/cli.ts';
 import { APPLIED, rendered, renderedText } from '../support/kustomize.ts';
 import { type Document, EXTERNAL, policyFindings, templateOf } from '../support/pod-policy.ts';
 import { pythonWith } from '../support/python-environment.ts';
@@ -175,10 +175,10 @@ testNeeding([], 'the nightly run as it is started there: rejected rows are liste
   const said = Object.fromEntries(container.env.map((e: { name: string; value: string }) => [e.name, e.value]));
   // Processes: exit codes are settings that are read when the program is loaded.
   const env = { ...process.env, ...said, SLUICE_REGISTRY_OPTIONS__CACHE_FOLDER: path.join(folder, 'cache') };
-  await run(process.execPath, ['src/main.ts', ...args], { env });
+  await run(process.execPath, [MAIN, ...args], { env });
   expect(readdirSync(path.join(folder, 'scored'))).toContain('a.rejected.csv');
   expect(readdirSync(path.join(folder, 'scored'))).toContain('a.csv.gz');
   await expect(
-    run(process.execPath, ['src/main.ts', ...args, '--restart'], { env: { ...env, SLUICE_EXIT_REJECTED: '' } }),
+    run(process.execPath, [MAIN, ...args, '--restart'], { env: { ...env, SLUICE_EXIT_REJECTED: '' } }),
   ).rejects.toMatchObject({ code: 3 });
 });

@@ -6,3 +6,5 @@ export const FILES_VARIABLE = 'MUTATION_FILES';
 export const RESULTS_VARIABLE = 'MUTATION_RESULTS';
 /** Folder of the coverage of all test files, while it is measured. */
 export const COVERAGE_VARIABLE = 'MUTATION_COVERAGE';
+/** The table of CPU seconds of the last check. */
+export const CPU_TABLE_VARIABLE = 'MUTATION_CPU_TABLE';

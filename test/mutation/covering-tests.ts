@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto';
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { SourceCopy } from '../support/source-copy.ts';
-import { COVERAGE_VARIABLE, RESULTS_VARIABLE } from './campaign-variables.ts';
+import { COVERAGE_VARIABLE, CPU_TABLE_VARIABLE, RESULTS_VARIABLE } from './campaign-variables.ts';
 import { isCovered } from './coverage-bounds.ts';
 import type { ModuleResult } from './module-reporter.ts';
 import type { Mutant } from './mutants.ts';
@@ -78,7 +78,12 @@ async function measure(mode: string): Promise<Kept> {
     mkdirSync(folder);
     const results = path.join(folder, 'results.jsonl');
     const args = ['run', '--project', 'engine', '--config', 'test/mutation/vitest.config.ts', '--mode', mode];
-    const env = { [COVERAGE_VARIABLE]: folder, [RESULTS_VARIABLE]: results, NODE_V8_COVERAGE: folder };
+    const env = {
+      [COVERAGE_VARIABLE]: folder,
+      [RESULTS_VARIABLE]: results,
+      [CPU_TABLE_VARIABLE]: path.resolve('coverage/cpu-check.tsv'),
+      NODE_V8_COVERAGE: folder,
+    };
     await copy.vitest(args, { mostMs: MOST_MS, env });
     const ms = new Map(
       linesOf<ModuleResult>(results)

@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { gzipSync } from 'node:zlib';
 import { afterAll, expect, test } from 'vitest';
+import { MAIN } from '../support/cli.ts';
 import { costOf } from '../support/cost-of.ts';
 import {
   type ColumnPages,
@@ -78,7 +79,7 @@ function withFooter(footer: Buffer): Buffer {
 }
 
 const commandFor = (input: string, output: string): string[] =>
-  [process.execPath, path.join(ROOT, 'src/main.ts'), 'score', input, '-m', 'credit-default', '-o', output]; // biome-ignore format: one line
+  [process.execPath, MAIN, 'score', input, '-m', 'credit-default', '-o', output]; // biome-ignore format: one line
 const score = (input: string, output: string) => costOf(commandFor(input, output));
 
 /** One of each kind: text, pages, dictionaries, numbers of rows, footers. */
@@ -127,7 +128,7 @@ checkTest('of several inputs only the hostile one fails', async () => {
   const good = readFileSync(path.join(ROOT, 'src/bundled/credit-default/1/selftest.csv'));
   for (const name of ['a.csv', 'c.csv']) writeFileSync(path.join(several, name), good);
   writeFileSync(path.join(several, 'b.csv'), Buffer.alloc(2_000_000, 'x'));
-  const score = [process.execPath, path.join(ROOT, 'src/main.ts'), 'score', path.join(several, '*.csv')];
+  const score = [process.execPath, MAIN, 'score', path.join(several, '*.csv')];
   const cost = await costOf([...score, '-m', 'credit-default', '-o', path.join(several, '{name}.ndjson')]);
   expect(cost.code, cost.stderr).toBe(1);
   expect(cost.stderr).toContain('1 of 3 inputs failed');

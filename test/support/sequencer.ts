@@ -9,6 +9,8 @@ import { BaseSequencer, type TestSpecification } from 'vitest/node';
  */
 const LONG = [
   'clients/register',
+  'monitoring/drills',
+  'connectors/kafka/queries',
   'image/image',
   'docs/snippets',
   'doors/http/console',
@@ -37,11 +39,9 @@ const rankOf = ({ moduleId }: TestSpecification): number => {
 export class InterleavingSequencer extends BaseSequencer {
   /** Vitest would start all files of a project before the first file of the next project, although they share workers. */
   override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
-    const sorted = (await super.sort(files)).sort((a, b) => groupOf(a) - groupOf(b) || rankOf(a) - rankOf(b));
+    const sorted = (await super.sort(files)).sort((a, b) => rankOf(a) - rankOf(b));
     const byProject = Map.groupBy(sorted, ({ project }) => project.name);
     const share = new Map([...byProject.values()].flatMap((of) => of.map((file, i) => [file, (i + 0.5) / of.length])));
-    return sorted.sort((a, b) => groupOf(a) - groupOf(b) || share.get(a)! - share.get(b)!);
+    return sorted.sort((a, b) => share.get(a)! - share.get(b)!);
   }
 }
-
-const groupOf = ({ project }: TestSpecification): number => project.config.sequence.groupOrder;

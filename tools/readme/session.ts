@@ -28,7 +28,8 @@ export class Session {
 
   constructor() {
     // A program and not a function of bash, so that signals reach the process that `npx … &` started.
-    const program = `exec "${process.execPath}" "${ROOT}/src/main.ts" "$@"`;
+    const main = process.env.SLUICE_TEST_MAIN ?? path.join(ROOT, 'src/main.ts');
+    const program = `exec "${process.execPath}" "${main}" "$@"`;
     const scripts = { npx: `shift\n${program}`, sluice: program };
     for (const [name, script] of Object.entries(scripts)) {
       writeFileSync(path.join(this.#programs, name), `#!/bin/sh\n${script}\n`, { mode: 0o755 });
