@@ -4,7 +4,7 @@ import path from 'node:path';
 import { onTestFinished, type TestContext, test } from 'vitest';
 import { Session } from '../../tools/readme/session.ts';
 import { pythonWith } from '../support/python-environment.ts';
-import { IN_CHECK, SKIPPED, TIER } from '../support/tiers.ts';
+import { IN_CAMPAIGNS, IN_CHECK, SKIPPED, TIER } from '../support/tiers.ts';
 import { missingTools } from '../support/tools.ts';
 
 interface PageProgram {
@@ -12,18 +12,23 @@ interface PageProgram {
   page: string;
   /** File with the pinned packages of .venv. */
   requirements: string;
+  onlyInCampaigns?: boolean;
   /** Programs that the commands need in addition to bash and Python. */
   tools?: readonly Parameters<typeof missingTools>[number][];
 }
 
-/** A test in check, in a session with train.py and .venv; skipped with the reason if a tool or a package is missing. */
+/** A test in check, or only in campaigns, in a session with train.py and .venv; skipped with the reason if a tool or a package is missing. */
 export async function testProgram(
   name: string,
-  { page, requirements, tools = [] }: PageProgram,
+  { page, requirements, tools = [], onlyInCampaigns = false }: PageProgram,
   run: (session: Session, context: TestContext) => Promise<void>,
 ): Promise<void> {
   if (TIER === 'quick') {
     test.skip(`${name}${SKIPPED}${IN_CHECK}`);
+    return;
+  }
+  if (onlyInCampaigns && TIER !== 'campaigns') {
+    test.skip(`${name}${SKIPPED}${IN_CAMPAIGNS}`);
     return;
   }
   const missing = missingTools('bash', ...tools, 'Python 3 with venv');

@@ -6,7 +6,7 @@ import { promisify } from 'node:util';
 import { expect, test } from 'vitest';
 import { scratch, sluiceHere } from '../support/cli.ts';
 import { pythonWith } from '../support/python-environment.ts';
-import { checkTest, SEED, times } from '../support/tiers.ts';
+import { checkTest, SEED, TIER, times } from '../support/tiers.ts';
 
 const FIXTURE = 'test/fixtures/booster-registration';
 
@@ -86,7 +86,10 @@ checkTest('models trained on data frames are registered and predict like their l
     await promisify(execFile)(made.python, ['test/onboarding/train_boosters.py', String(SEED + i), folder]);
     const names = readdirSync(folder);
     expect(names.length).toBe(13);
-    for (const name of names) await checkRegistration(path.join(folder, name));
+    // The check registers every third model.
+    const step = TIER === 'campaigns' ? 1 : 3;
+    for (const [at, name] of names.sort().entries())
+      if (at % step === 0) await checkRegistration(path.join(folder, name));
   }
 });
 

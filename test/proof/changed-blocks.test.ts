@@ -128,7 +128,7 @@ function rowOfByte(name: string, text: Buffer, at: number): number | null {
   return name.includes('.ndjson') ? line + 1 : line === 0 ? null : line;
 }
 
-const CHANGES = times('changes of each format', { quick: 3, check: 3, campaigns: 400 });
+const CHANGES = times('changes of each format', { quick: 2, check: 2, campaigns: 400 });
 
 for (const name of ['out.csv', 'out.tsv', 'out.ndjson', 'out.json', 'out.csv.gz', 'out.ndjson.zst']) {
   (name === 'out.json' || name === 'out.ndjson.zst' ? test : checkTest)(
@@ -227,7 +227,7 @@ async function rowsOf(name: string, bytes: Buffer): Promise<string[] | null> {
 }
 
 const GROUP_ROWS = 50_000;
-const TABLE_CHANGES = times('changes of each table', { quick: 0, check: 3, campaigns: 150 });
+const TABLE_CHANGES = times('changes of each table', { quick: 0, check: 1, campaigns: 150 });
 
 for (const name of ['out.parquet', 'out.arrow', 'out.arrows.zst']) {
   checkTest(

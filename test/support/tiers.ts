@@ -13,7 +13,7 @@ export const TIER = (process.env.SLUICE_TIER ?? 'check') as Tier;
 /** Between the name of a test and the reason why it does not run; the reporter of skipped tests looks for it. */
 export const SKIPPED = ' — skipped: ';
 export const IN_CHECK = '`npm run check` runs it';
-const IN_CAMPAIGNS = '`npm run test:campaigns` runs it';
+export const IN_CAMPAIGNS = '`npm run test:campaigns` runs it';
 
 /** Of every random choice of a run: fixed in `npm test` and `npm run check`, new in each campaign, printed at its end. */
 export const SEED = Number(process.env.SLUICE_SEED ?? 1);
