@@ -27,6 +27,8 @@ const MOST_FILE_MS = 45_000;
 const SIZES = { quick: { files: 6, ms: 30_000 }, check: { files: 10, ms: 45_000 } } as const;
 /** The duration of a file that has not run yet. */
 const ASSUMED_MS = 4_000;
+/** The same of a file that takes too long for its coverage to be measured. */
+const COSTLY_MS = 15_000;
 /** The distance of a test file that runs a source file in another process only. */
 const FAR = 8;
 /** A test file that takes so many times as long as usual, and `HANG_MS` more, does not end. */
@@ -132,7 +134,12 @@ class Campaign {
   #chosen(mutant: Mutant): string[] {
     const most = SIZES[this.#mode];
     const distances = this.#distancesOf(mutant.file);
-    const candidates = this.#covering.of(mutant) ?? [...distances.keys()].map((test) => ({ test, ms: ASSUMED_MS }));
+    const reaching = [...distances.keys()];
+    const measured = this.#covering.of(mutant);
+    // Files whose coverage is unknown may run the place, too.
+    const candidates = measured
+      ? [...measured, ...reaching.filter((test) => !this.#covering.has(test)).map((test) => ({ test, ms: COSTLY_MS }))]
+      : reaching.map((test) => ({ test, ms: ASSUMED_MS }));
     const kills = this.#killers.get(folderOf(mutant.file));
     // A test file that killed mutants of the same folder is likely to kill others: each kill counts like an import less, and so does
     // half the duration.

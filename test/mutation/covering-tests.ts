@@ -61,6 +61,11 @@ export class CoveringTests {
     return new CoveringTests(kept);
   }
 
+  /** Whether the coverage of a test file was measured. */
+  has(test: string): boolean {
+    return this.#kept.tests.some((one) => one.test === test);
+  }
+
   /** Test files that run the place of a mutant; null: the source has changed since it was measured, or is new. */
   of({ file, start }: Pick<Mutant, 'file' | 'start'>): CoveringTest[] | null {
     const hash = this.#kept.sources[file];
