@@ -4,7 +4,7 @@
 //
 // --count takes N mutants in all, and --each N of every folder; with several --only, of each of them. --mode quick runs the tests of
 // `npm test`, fewer files of them, and no combinations. --out appends a line of JSON for each mutant and resumes the campaign that
-// wrote the file; --again tries the mutants that survived an earlier campaign.
+// wrote the file; --again tries the mutants that survived an earlier campaign, with tests that take long, too.
 import { spawn } from 'node:child_process';
 import { appendFileSync, existsSync, mkdirSync, readFileSync } from 'node:fs';
 import { rm } from 'node:fs/promises';
@@ -59,6 +59,7 @@ class Campaign {
   readonly #mode: Mode;
   readonly #tests = new ReachingTests();
   readonly #covering: CoveringTests;
+  readonly #isThorough: boolean;
   readonly #distances = new Map<string, Map<string, number>>();
   readonly #durations: Durations = new Map();
   readonly #baselines = new Map<string, Promise<number | null>>();
@@ -66,7 +67,9 @@ class Campaign {
   readonly #killers = new Map<string, Map<string, number>>();
   #oracleWorks: Promise<boolean> | undefined;
 
-  constructor(mode: Mode, covering: CoveringTests) {
+  /** `isThorough`: tests that take too long for their coverage to be measured are tried, too. */
+  constructor(mode: Mode, covering: CoveringTests, isThorough: boolean) {
+    this.#isThorough = isThorough;
     this.#mode = mode;
     this.#covering = covering;
   }
@@ -136,9 +139,9 @@ class Campaign {
     const distances = this.#distancesOf(mutant.file);
     const reaching = [...distances.keys()];
     const measured = this.#covering.of(mutant);
-    // Files whose coverage is unknown may run the place, too.
+    const costly = this.#isThorough ? reaching.filter((test) => !this.#covering.has(test)) : [];
     const candidates = measured
-      ? [...measured, ...reaching.filter((test) => !this.#covering.has(test)).map((test) => ({ test, ms: COSTLY_MS }))]
+      ? [...measured, ...costly.map((test) => ({ test, ms: COSTLY_MS }))]
       : reaching.map((test) => ({ test, ms: ASSUMED_MS }));
     const kills = this.#killers.get(folderOf(mutant.file));
     // A test file that killed mutants of the same folder is likely to kill others: each kill counts like an import less, and so does
@@ -261,8 +264,9 @@ export async function tryMutants(
   mode: Mode,
   onResult: (result: MutantResult) => void,
   earlier: readonly MutantResult[] = [],
+  isThorough = false,
 ): Promise<MutantResult[]> {
-  const campaign = new Campaign(mode, await CoveringTests.open(mode));
+  const campaign = new Campaign(mode, await CoveringTests.open(mode), isThorough);
   for (const result of earlier) campaign.learn(result);
   const left = [...mutants];
   const results: MutantResult[] = [];
@@ -350,7 +354,7 @@ async function main(): Promise<void> {
     console.log(`${result.verdict} (${result.seconds} s): ${showMutant(result.mutant)} — ${oneLine(result.by)}`);
   };
   const known = [...earlier, ...(values.again === undefined ? [] : resultsIn(values.again))];
-  const results = await tryMutants(left, mode, onResult, known);
+  const results = await tryMutants(left, mode, onResult, known, values.again !== undefined);
   report([...earlier, ...results]);
 }
 
