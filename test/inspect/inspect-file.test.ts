@@ -375,6 +375,17 @@ describe('values that would be scored wrongly without an error', () => {
     ]);
   });
 
+  test('missing values do not count for the share of unseen categories', async () => {
+    const found = await inspected(
+      draft()
+        .change(['source_type'], (text, r) => (r % 4 === 1 ? `NEW${r}` : r % 2 ? text : ''))
+        .text(),
+    );
+    expect(found.questions.map(({ question }) => question)).toEqual([
+      '51.0 % of the values of source_type are unseen categories: is it the right column?',
+    ]);
+  });
+
   test('text of the model in an encoding that is a guess is a question', async () => {
     const text = draft()
       .change(['occupation_type'], (word) => word && `${word}Ä`)
