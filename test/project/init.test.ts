@@ -83,7 +83,9 @@ test('nothing is overwritten: not a project, not a single file, and then nothing
   expect(again).toMatchObject({
     code: 2,
     stdout: '',
-    stderr: expect.stringMatching(/and \d+ more already exist in .*: nothing was written \[usage\]/),
+    stderr: expect.stringMatching(
+      /^sluice: [^ ]+, [^ ]+, [^ ]+ and 14 more already exist in .*: nothing was written \[usage\]/,
+    ),
   });
   const other = scratch();
   writeFileSync(path.join(other, 'sluice.yaml'), 'mine\n');
