@@ -61,6 +61,11 @@ export class Crew {
     return fork(main, ['run', file], { env, stdio: ['ignore', 'ignore', 'inherit', 'ipc'] });
   }
 
+  /** Whether every member has told its counters, which it does once it has found the broker. */
+  get hasStarted(): boolean {
+    return [...this.#workers.values()].every(({ pid }) => this.#reports.has(pid!));
+  }
+
   signal(name: string, signal: NodeJS.Signals): void {
     this.#workers.get(name)?.kill(signal);
   }
