@@ -25,6 +25,8 @@ const MOST_MUTANT_MS = 60_000;
 const MOST_FILE_MS = 45_000;
 /** Test files of one mutant, and the sum of their durations. */
 const SIZES = { quick: { files: 6, ms: 30_000 }, check: { files: 10, ms: 45_000 } } as const;
+/** Mutants that survived get so many times as many files and as much time when they are tried again. */
+const THOROUGH_PATIENCE = 3;
 /** The duration of a file that has not run yet. */
 const ASSUMED_MS = 4_000;
 /** The same of a file that takes too long for its coverage to be measured. */
@@ -60,6 +62,8 @@ class Campaign {
   readonly #tests = new ReachingTests();
   readonly #covering: CoveringTests;
   readonly #isThorough: boolean;
+  /** How many times as many files and as much time a mutant gets. */
+  readonly #patience: number;
   readonly #distances = new Map<string, Map<string, number>>();
   readonly #durations: Durations = new Map();
   readonly #baselines = new Map<string, Promise<number | null>>();
@@ -70,6 +74,7 @@ class Campaign {
   /** `isThorough`: tests that take too long for their coverage to be measured are tried, too. */
   constructor(mode: Mode, covering: CoveringTests, isThorough: boolean) {
     this.#isThorough = isThorough;
+    this.#patience = isThorough ? THOROUGH_PATIENCE : 1;
     this.#mode = mode;
     this.#covering = covering;
   }
@@ -110,7 +115,7 @@ class Campaign {
     const measured = (async () => {
       const copy = await SourceCopy.create();
       try {
-        const { results } = await this.#run(copy, [file], MOST_MUTANT_MS);
+        const { results } = await this.#run(copy, [file], MOST_MUTANT_MS * this.#patience);
         const [result] = results;
         const ms = result?.state === 'passed' ? result.ms : null;
         this.#durations.set(file, ms);
@@ -135,7 +140,7 @@ class Campaign {
 
   /** Test files that run the place of the mutant: near and short ones first. */
   #chosen(mutant: Mutant): string[] {
-    const most = SIZES[this.#mode];
+    const { files, ms: most } = SIZES[this.#mode];
     const distances = this.#distancesOf(mutant.file);
     const reaching = [...distances.keys()];
     const measured = this.#covering.of(mutant);
@@ -153,10 +158,10 @@ class Campaign {
     for (const { test, ms } of candidates.toSorted((a, b) => rank(a) - rank(b))) {
       const known = this.#durations.get(test);
       const duration = known ?? ms;
-      if (known === null || duration > MOST_FILE_MS || sum + duration > most.ms) continue;
+      if (known === null || duration > MOST_FILE_MS || sum + duration > most * this.#patience) continue;
       sum += duration;
       chosen.push(test);
-      if (chosen.length === most.files) break;
+      if (chosen.length === files * this.#patience) break;
     }
     return chosen;
   }
@@ -165,7 +170,7 @@ class Campaign {
     for (;;) {
       const files = this.#chosen(mutant);
       if (files.length === 0) return { verdict: 'uncovered', by: '' };
-      const { results, current } = await this.#run(copy, files, MOST_MUTANT_MS);
+      const { results, current } = await this.#run(copy, files, MOST_MUTANT_MS * this.#patience);
       for (const { file, ms, state } of results) if (state === 'passed') this.#durations.set(file, ms);
       const failed = results.find(({ state }) => state === 'failed' || state === 'load error');
       if (failed) {
