@@ -6,6 +6,7 @@ import { expect, onTestFinished, test } from 'vitest';
 import { replaceClock } from '../../src/core/clock.ts';
 import { type HttpCall, HttpClient } from '../../src/storage/http-client.ts';
 import { ControlledClock } from '../support/controlled-clock.ts';
+import { PATIENCE_MS } from '../support/patience.ts';
 
 /** An answer of the server; 'reset': it ends the connection after it has read the request. */
 type Answer = number | 'reset' | { status: number; retryAfter: string };
@@ -42,7 +43,7 @@ async function send(answers: readonly Answer[], call: Partial<HttpCall> = {}, re
   const clock = new RecordingClock();
   onTestFinished(replaceClock(clock));
   const { url, calls } = await serverWith(answers);
-  const client = new HttpClient(false, { name: 'the registry', timeoutMs: 60_000, retries });
+  const client = new HttpClient(false, { name: 'the registry', timeoutMs: PATIENCE_MS, retries });
   onTestFinished(() => client.close());
   const outcome = await client.text({ method: 'GET', url, ...call }).catch((error: Error) => error);
   return { outcome, calls: calls(), pauses: clock.pauses };
@@ -82,7 +83,7 @@ test.each<[string, Answer[], Partial<HttpCall>, number, RegExp]>([
 test('what no server received is sent again, although it may be processed once only', async () => {
   const clock = new RecordingClock();
   onTestFinished(replaceClock(clock));
-  const client = new HttpClient(false, { name: 'n', timeoutMs: 60_000, retries: 4, code: 'storage_unavailable' });
+  const client = new HttpClient(false, { name: 'n', timeoutMs: PATIENCE_MS, retries: 4, code: 'storage_unavailable' });
   onTestFinished(() => client.close());
   // Nobody listens on this port of the machine.
   const failed = client.text({ ...ONCE, url: new URL('http://127.0.0.1:1/') });
