@@ -23,12 +23,8 @@ export async function testProgram(
   { page, requirements, tools = [], onlyInCampaigns = false }: PageProgram,
   run: (session: Session, context: TestContext) => Promise<void>,
 ): Promise<void> {
-  if (TIER === 'quick') {
-    test.skip(`${name}${SKIPPED}${IN_CHECK}`);
-    return;
-  }
-  if (onlyInCampaigns && TIER !== 'campaigns') {
-    test.skip(`${name}${SKIPPED}${IN_CAMPAIGNS}`);
+  if (onlyInCampaigns ? TIER !== 'campaigns' : TIER === 'quick') {
+    test.skip(`${name}${SKIPPED}${onlyInCampaigns ? IN_CAMPAIGNS : IN_CHECK}`);
     return;
   }
   const missing = missingTools('bash', ...tools, 'Python 3 with venv');

@@ -6,14 +6,14 @@
 // `npm test`, fewer files of them, and no combinations. --out appends a line of JSON for each mutant and resumes the campaign that
 // wrote the file; --again tries the mutants that survived an earlier campaign, with tests that take long, too.
 import { spawn } from 'node:child_process';
-import { appendFileSync, existsSync, mkdirSync, readFileSync } from 'node:fs';
+import { appendFileSync, mkdirSync, readFileSync } from 'node:fs';
 import { rm } from 'node:fs/promises';
 import path from 'node:path';
 import { parseArgs } from 'node:util';
 import { SourceCopy } from '../support/source-copy.ts';
 import { FILES_VARIABLE, RESULTS_VARIABLE } from './campaign-variables.ts';
 import { type CoveringTest, CoveringTests } from './covering-tests.ts';
-import type { ModuleResult } from './module-reporter.ts';
+import { jsonLinesOf, type ModuleResult } from './module-reporter.ts';
 import { allMutants, folderOf, type Mutant, mutated, sample } from './mutants.ts';
 import { ReachingTests } from './reaching-tests.ts';
 
@@ -62,8 +62,6 @@ class Campaign {
   readonly #tests = new ReachingTests();
   readonly #covering: CoveringTests;
   readonly #isThorough: boolean;
-  /** How many times as many files and as much time a mutant gets. */
-  readonly #patience: number;
   readonly #distances = new Map<string, Map<string, number>>();
   readonly #durations: Durations = new Map();
   readonly #baselines = new Map<string, Promise<number | null>>();
@@ -74,9 +72,13 @@ class Campaign {
   /** `isThorough`: tests that take too long for their coverage to be measured are tried, too. */
   constructor(mode: Mode, covering: CoveringTests, isThorough: boolean) {
     this.#isThorough = isThorough;
-    this.#patience = isThorough ? THOROUGH_PATIENCE : 1;
     this.#mode = mode;
     this.#covering = covering;
+  }
+
+  /** How many times as many files and as much time a mutant gets. */
+  get #patience(): number {
+    return this.#isThorough ? THOROUGH_PATIENCE : 1;
   }
 
   /** Has the test file that killed a mutant come earlier for others of its folder. */
@@ -100,8 +102,7 @@ class Campaign {
     const env = { [FILES_VARIABLE]: files.join(','), [RESULTS_VARIABLE]: report };
     const began = Date.now();
     const code = await copy.vitest(args, { mostMs, env, nice: 10 });
-    const lines = existsSync(report) ? readFileSync(report, 'utf8').trimEnd().split('\n') : [];
-    const results = lines.map((line) => JSON.parse(line) as ModuleResult);
+    const results = jsonLinesOf<ModuleResult>(report);
     const done = new Set(results.map(({ file }) => file));
     const file = files.find((name) => !done.has(name));
     if (code !== 'no end' || file === undefined) return { results, current: null };
@@ -314,14 +315,9 @@ export function report(results: readonly MutantResult[]): void {
   for (const { mutant, verdict } of undetected) console.log(`${verdict}: ${showMutant(mutant)}`);
 }
 
-function resultsIn(file: string): MutantResult[] {
-  const lines = existsSync(file) ? readFileSync(file, 'utf8').trimEnd().split('\n') : [];
-  return lines.filter((line) => line !== '').map((line) => JSON.parse(line) as MutantResult);
-}
-
 /** The mutants that earlier results list as undetected. */
 function undetectedOf(file: string): Mutant[] {
-  return resultsIn(file)
+  return jsonLinesOf<MutantResult>(file)
     .filter(({ verdict }) => verdict === 'survived' || verdict === 'uncovered')
     .map(({ mutant }) => mutant)
     .filter(({ file: source, start, end, before }) => readFileSync(source, 'utf8').slice(start, end) === before);
@@ -350,7 +346,7 @@ async function main(): Promise<void> {
     strata.flatMap((stratum) => stratum.slice(i, i + 1)),
   ).flat();
   const mutants = values.again === undefined ? [...new Set(mixed)] : undetectedOf(values.again);
-  const earlier = values.out === undefined ? [] : resultsIn(values.out);
+  const earlier = values.out === undefined ? [] : jsonLinesOf<MutantResult>(values.out);
   const done = new Set(earlier.map(({ mutant }) => JSON.stringify(mutant)));
   const left = mutants.filter((mutant) => !done.has(JSON.stringify(mutant)));
   console.log(`${left.length} mutants, seed ${seed}`);
@@ -358,7 +354,7 @@ async function main(): Promise<void> {
     if (values.out !== undefined) appendFileSync(values.out, `${JSON.stringify(result)}\n`);
     console.log(`${result.verdict} (${result.seconds} s): ${showMutant(result.mutant)} — ${oneLine(result.by)}`);
   };
-  const known = [...earlier, ...(values.again === undefined ? [] : resultsIn(values.again))];
+  const known = [...earlier, ...(values.again === undefined ? [] : jsonLinesOf<MutantResult>(values.again))];
   const results = await tryMutants(left, mode, onResult, known, values.again !== undefined);
   report([...earlier, ...results]);
 }

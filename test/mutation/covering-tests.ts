@@ -5,7 +5,7 @@ import path from 'node:path';
 import { SourceCopy } from '../support/source-copy.ts';
 import { COVERAGE_VARIABLE, CPU_TABLE_VARIABLE, RESULTS_VARIABLE } from './campaign-variables.ts';
 import { isCovered } from './coverage-bounds.ts';
-import type { ModuleResult } from './module-reporter.ts';
+import { jsonLinesOf, type ModuleResult } from './module-reporter.ts';
 import type { Mutant } from './mutants.ts';
 
 /** The longest time that all tests take. */
@@ -37,9 +37,11 @@ const hashOf = (file: string): string => createHash('sha256').update(readFileSyn
 
 export class CoveringTests {
   readonly #kept: Kept;
+  readonly #names: ReadonlySet<string>;
 
   private constructor(kept: Kept) {
     this.#kept = kept;
+    this.#names = new Set(kept.tests.map(({ test }) => test));
   }
 
   /**
@@ -63,7 +65,7 @@ export class CoveringTests {
 
   /** Whether the coverage of a test file was measured. */
   has(test: string): boolean {
-    return this.#kept.tests.some((one) => one.test === test);
+    return this.#names.has(test);
   }
 
   /** Test files that run the place of a mutant; null: the source has changed since it was measured, or is new. */
@@ -91,22 +93,17 @@ async function measure(mode: string): Promise<Kept> {
     };
     await copy.vitest(args, { mostMs: MOST_MS, env });
     const ms = new Map(
-      linesOf<ModuleResult>(results)
+      jsonLinesOf<ModuleResult>(results)
         .filter(({ state }) => state === 'passed')
         .map((result) => [result.file, result.ms]),
     );
-    const tests = linesOf<FileCoverage>(path.join(folder, 'files.jsonl'))
+    const tests = jsonLinesOf<FileCoverage>(path.join(folder, 'files.jsonl'))
       .filter(({ test }) => ms.has(test))
       .map((one) => ({ ...one, ms: ms.get(one.test)! }));
+    if (tests.length === 0) throw new Error('the coverage of no test file could be measured');
     const sources = new Set(tests.flatMap(({ ranges }) => Object.keys(ranges)));
     return { sources: Object.fromEntries([...sources].map((file) => [file, hashOf(file)])), tests };
   } finally {
     await copy.remove();
   }
 }
-
-const linesOf = <T>(file: string): T[] =>
-  readFileSync(file, 'utf8')
-    .trimEnd()
-    .split('\n')
-    .map((line) => JSON.parse(line) as T);

@@ -1,5 +1,5 @@
 // Writes a line of JSON for each test file that ends, so that a run that is stopped early still shows what it found.
-import { appendFileSync } from 'node:fs';
+import { appendFileSync, existsSync, readFileSync } from 'node:fs';
 import type { Reporter, TestModule } from 'vitest/node';
 import { RESULTS_VARIABLE } from './campaign-variables.ts';
 
@@ -28,4 +28,10 @@ export default class ModuleReporter implements Reporter {
     const target = process.env[RESULTS_VARIABLE];
     if (target !== undefined) appendFileSync(target, `${JSON.stringify(result)}\n`);
   }
+}
+
+/** The values of a file with a line of JSON for each; none if there is no file. */
+export function jsonLinesOf<T>(file: string): T[] {
+  const lines = existsSync(file) ? readFileSync(file, 'utf8').trimEnd().split('\n') : [];
+  return lines.filter((line) => line !== '').map((line) => JSON.parse(line) as T);
 }

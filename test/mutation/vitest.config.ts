@@ -50,7 +50,7 @@ export default defineConfig(async (env) => {
           setupFiles: [own.test.setupFiles!, 'test/mutation/coverage-setup.ts'].flat(),
           exclude: [...(own.test.exclude ?? []), ...LEFT_OUT.map((folder) => `test/${folder}/**`), ...costly()],
         };
-        return { ...own, test: { ...own.test, ...(isMeasured ? measured : {}), maxWorkers, sequence: {} } };
+        return { ...own, test: { ...own.test, ...(isMeasured ? measured : {}), maxWorkers } };
       }),
     },
   };

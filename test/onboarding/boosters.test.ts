@@ -6,7 +6,7 @@ import { promisify } from 'node:util';
 import { expect, test } from 'vitest';
 import { scratch, sluiceHere } from '../support/cli.ts';
 import { pythonWith } from '../support/python-environment.ts';
-import { checkTest, SEED, TIER, times } from '../support/tiers.ts';
+import { checkTest, SEED, stride, times } from '../support/tiers.ts';
 
 const FIXTURE = 'test/fixtures/booster-registration';
 
@@ -87,7 +87,7 @@ checkTest('models trained on data frames are registered and predict like their l
     const names = readdirSync(folder);
     expect(names.length).toBe(13);
     // The check registers every third model.
-    const step = TIER === 'campaigns' ? 1 : 3;
+    const step = stride('registered models', { quick: 3, check: 3 });
     for (const [at, name] of names.sort().entries())
       if (at % step === 0) await checkRegistration(path.join(folder, name));
   }
