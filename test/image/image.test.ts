@@ -6,6 +6,7 @@ import path from 'node:path';
 import { expect, onTestFinished } from 'vitest';
 import { createKey } from '../../src/doors/commands/keys.ts';
 import { devCertificate } from '../../src/doors/http/wire/listener.ts';
+import { freePort } from '../support/ports.ts';
 import { call } from '../support/service.ts';
 import { campaignTestNeeding, checkTestNeeding } from '../support/tools.ts';
 import { until } from '../support/until.ts';
@@ -13,7 +14,6 @@ import { Container, Images } from './containers.ts';
 
 const NEEDED = ['buildah', 'crun', 'unshare as root', 'Debian'] as const;
 const MB = 1e6;
-const PORT = 18_443;
 
 function images(): Images {
   const made = new Images();
@@ -22,7 +22,7 @@ function images(): Images {
 }
 
 /** Settings, a certificate and a key in a folder that the user of the image can read. */
-async function settings(): Promise<{ etc: string; token: string }> {
+async function settings(port: number): Promise<{ etc: string; token: string }> {
   const etc = mkdtempSync(path.join(tmpdir(), 'sluice-etc-'));
   onTestFinished(() => rmSync(etc, { recursive: true, force: true }));
   chmodSync(etc, 0o755);
@@ -34,7 +34,7 @@ async function settings(): Promise<{ etc: string; token: string }> {
   writeFileSync(
     path.join(etc, 'sluice.yaml'),
     [
-      `listen: { port: ${PORT} }`,
+      `listen: { port: ${port} }`,
       'tls: { certificate: /etc/sluice/tls.crt, key: /etc/sluice/tls.key }',
       'keys_file: /etc/sluice/keys.yaml',
       'preload: [credit-default@champion]',
@@ -68,13 +68,14 @@ checkTestNeeding(NEEDED, 'the image is small, lists what is in it, and serves wh
   ]);
   billIsTrue(path.join(root, 'app'));
 
-  const { etc, token } = await settings();
+  const port = await freePort();
+  const { etc, token } = await settings(port);
   const container = new Container(root, image, etc);
   onTestFinished(() => container.remove());
   const served = () => container.words.includes('service_started') || container.process.exitCode !== null;
   await until(served);
   expect(container.words).toContain('service_started');
-  const reply = await call(PORT, token, 'GET', '/api/v1/models/credit-default@champion');
+  const reply = await call(port, token, 'GET', '/api/v1/models/credit-default@champion');
   expect(reply.status).toBe(200);
 
   const status = container.exec('cat', '/proc/1/status');
@@ -93,7 +94,7 @@ checkTestNeeding(NEEDED, 'the image is small, lists what is in it, and serves wh
   expect(doctor.length).toBeGreaterThan(7);
   // What is free on this machine is none of the image's business.
   expect(doctor.filter((line) => !/^ok |^warning (?:machine|jobs folder|spill folder):/.test(line))).toEqual([]);
-  container.exec('env', `SLUICE_HEALTH_URL=https://127.0.0.1:${PORT}/livez`, 'node', '/app/healthcheck.js');
+  container.exec('env', `SLUICE_HEALTH_URL=https://127.0.0.1:${port}/livez`, 'node', '/app/healthcheck.js');
   expect(() =>
     container.exec('env', 'SLUICE_HEALTH_URL=http://127.0.0.1:1/livez', 'node', '/app/healthcheck.js'),
   ).toThrow();
