@@ -171,6 +171,26 @@ const pipelines: Record<string, { nodes: NodeSpec[]; constants?: GraphSpec['cons
     nodes: [node('Concat', ['k', 'k'], 'x', { axis: { i: 1 } })],
     features: 2,
   },
+  'bins of columns': {
+    nodes: [
+      ml('Imputer', ['a'], 'i', { imputed_value_floats: { floats: [1] }, replaced_value_float: { f: Number.NaN } }),
+      node('Gather', ['i', 'first'], 'i0', { axis: { i: 1 } }),
+      node('Less', ['i0', 'edges'], 'lb'),
+      node('Cast', ['lb'], 'l', { to: { i: 1 } }),
+      node('Greater', ['k', 'whole'], 'gb'),
+      node('Cast', ['gb'], 'g', { to: { i: 1 } }),
+      node('Greater', ['i', 'each'], 'eb'),
+      node('Cast', ['eb'], 'e', { to: { i: 1 } }),
+      concat(['l', 'g', 'e']),
+    ],
+    constants: [
+      list('first', 'int64', [0]),
+      list('edges', 'float32', [-1, 0.5, 2], [1, 3]),
+      list('whole', 'int64', [0, 2]),
+      list('each', 'float32', [0, 0.5, 1]),
+    ],
+    features: 8,
+  },
   'columns picked, sliced, clipped and compared': {
     nodes: [
       node('Gather', ['a', 'back'], 'g', { axis: { i: 1 } }),
