@@ -152,15 +152,14 @@ describe('Content-Digest of an answer', () => {
         );
       });
     const got = await ask('te: trailers\r\n');
-    const content = got.slice(got.indexOf('\r\n\r\n') + 4).replace(/([0-9a-f]+)\r\n/g, (_, size) => `\0${size}\0`);
     expect(got).toMatch(/\r\ntrailer: content-digest\r\n/i);
     const chunks: string[] = [];
-    for (let at = content.indexOf('\0'); at >= 0; ) {
-      const [, size] = /^\0([0-9a-f]+)\0/.exec(content.slice(at)) ?? [];
-      if (size === undefined || size === '0') break;
-      const from = at + size.length + 2;
-      chunks.push(content.slice(from, from + Number.parseInt(size, 16)));
-      at = from + Number.parseInt(size, 16) + 2;
+    for (let at = got.indexOf('\r\n\r\n') + 4; ; ) {
+      const from = got.indexOf('\r\n', at) + 2;
+      const size = Number.parseInt(got.slice(at, from), 16);
+      if (!(size > 0)) break;
+      chunks.push(got.slice(from, from + size));
+      at = from + size + 2;
     }
     expect(/content-digest: (.*)\r\n\r\n$/i.exec(got)![1]).toBe(digest(Buffer.from(chunks.join(''), 'latin1')));
     expect(await ask('')).not.toMatch(/content-digest/i);
