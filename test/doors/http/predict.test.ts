@@ -19,6 +19,7 @@ import {
   startService,
 } from '../../support/service.ts';
 import { sharedService } from '../../support/shared-service.ts';
+import { checkTest } from '../../support/tiers.ts';
 
 const portfolio = (rows: number, faults = 0, seed = 17): string =>
   Buffer.concat([...generatePortfolio({ rows, seed, faults, oddness: 'none' })]).toString();
@@ -356,7 +357,7 @@ test('too many at once: 503 with Retry-After, health stays up, everybody else is
   });
 });
 
-test('a stop under load cuts no answer that was accepted', async () => {
+checkTest('a stop under load cuts no answer that was accepted', async () => {
   const outcomes: string[] = [];
   for (let round = 0; round < 2; round++) {
     const s = await startService();

@@ -15,7 +15,7 @@ import { sampleOf } from '../../support/exposition.ts';
 import fc from '../../support/seeded-fast-check.ts';
 import { startService } from '../../support/service.ts';
 import { ROWS, thousand } from '../../support/thousand.ts';
-import { times } from '../../support/tiers.ts';
+import { checkTest, times } from '../../support/tiers.ts';
 
 const KIB = 1024;
 const STEP = 64 * KIB;
@@ -130,7 +130,7 @@ test('a thread that ends returns its memory, however it ends', async () => {
   }
 });
 
-test('a service keeps to its limit over all models, and its effects do not depend on it', async () => {
+checkTest('a service keeps to its limit over all models, and its effects do not depend on it', async () => {
   const { csv } = await thousand();
   const path = (model: string) => `/api/v1/scoring/predict/interpretation.csv?modelId=${model}&delimiter=comma`;
   const answers: string[][] = [];

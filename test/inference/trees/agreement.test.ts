@@ -12,6 +12,11 @@ import type { Kernel } from '../../../src/inference/trees/machine.ts';
 import type { Manifest } from '../../../src/model/package/manifest.ts';
 import { type ForestSpec, flatForestFile, forestFile, matrixManifest } from '../../support/forest.ts';
 import fc from '../../support/seeded-fast-check.ts';
+import { times } from '../../support/tiers.ts';
+
+const PER_CENT = times('per cent of the forests', { quick: 40, check: 100, campaigns: 5_000 });
+/** How many forests are tried where `npm run check` tries `check`. */
+const forests = (check: number): number => Math.ceil((check * PER_CENT) / 100);
 
 /** Scores the same rows with both; gives the pairs that are not the same number. */
 async function differences(bytes: Uint8Array, manifest: Manifest, kernel: Kernel, batches = 2): Promise<string[]> {
@@ -69,7 +74,7 @@ async function agrees(s: ForestSpec): Promise<void> {
 }
 
 test('binary classifiers of all modes have the same bits', async () => {
-  await fc.assert(fc.asyncProperty(spec, agrees), { numRuns: 80 });
+  await fc.assert(fc.asyncProperty(spec, agrees), { numRuns: forests(80) });
 });
 
 test('symmetric trees have the same bits', async () => {
@@ -88,7 +93,7 @@ test('symmetric trees have the same bits', async () => {
       if (!regressor) return agrees(own);
       await agrees({ ...own, kind: 'regressor', targets, aggregate, weights: 'all', base: 0, post: 'NONE' });
     }),
-    { numRuns: 60 },
+    { numRuns: forests(60) },
   );
 });
 
@@ -133,7 +138,7 @@ test('classifiers of many classes have the same bits', async () => {
       const trees = Math.max(base.trees, targets);
       await agrees({ ...base, targets, weights, trees, post, base: withBase ? targets : 0, positive: false });
     }),
-    { numRuns: 40 },
+    { numRuns: forests(40) },
   );
 });
 
@@ -145,7 +150,7 @@ test('two classes with weights for both have the same bits', async () => {
   });
   await fc.assert(
     fc.asyncProperty(both, ({ base, count, post }) => agrees({ ...base, weights: 'all', base: count, post })),
-    { numRuns: 30 },
+    { numRuns: forests(30) },
   );
 });
 
@@ -161,7 +166,7 @@ test('regressors with every aggregation have the same bits', async () => {
     fc.asyncProperty(regressor, ({ base, targets, aggregate, count, post }) =>
       agrees({ ...base, kind: 'regressor', targets, aggregate, weights: 'all', base: count * targets, post }),
     ),
-    { numRuns: 50 },
+    { numRuns: forests(50) },
   );
 });
 
@@ -170,7 +175,7 @@ test('double ensembles have the same bits', async () => {
     fc.asyncProperty(spec, fc.boolean(), fc.boolean(), (s, regressor, floats) =>
       agrees({ ...s, double: true, floats, ...(regressor ? { kind: 'regressor', targets: 1, post: 'NONE' } : {}) }),
     ),
-    { numRuns: 40 },
+    { numRuns: forests(40) },
   );
 });
 
@@ -209,6 +214,6 @@ test('TreeEnsemble of ai.onnx.ml 5 has the same bits', async () => {
       fc.pre(bytes !== null);
       for (const kernel of kernelsOf(one)) expect(await differences(bytes!, matrixManifest(one), kernel)).toEqual([]);
     }),
-    { numRuns: 40 },
+    { numRuns: forests(40) },
   );
 });
