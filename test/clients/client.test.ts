@@ -10,6 +10,7 @@ import { createKey } from '../../src/doors/commands/keys.ts';
 import { serve } from '../../src/doors/http/service.ts';
 import { devCertificate } from '../../src/doors/http/wire/listener.ts';
 import { FolderRegistry } from '../../src/model/registry/folder.ts';
+import { copyBundled } from '../support/bundled-models.ts';
 import { MAIN, scratch } from '../support/cli.ts';
 import { pythonTest } from '../support/python-environment.ts';
 import { startProcess } from '../support/service.ts';
@@ -25,7 +26,7 @@ const COMMAND = `'${process.execPath}' --disable-warning=ExperimentalWarning '${
 function registry(): string {
   const folder = path.join(scratch(), 'models');
   cpSync(path.join(FRAMES, 'packages'), folder, { recursive: true });
-  cpSync('src/bundled/credit-default', path.join(folder, 'credit-default'), { recursive: true });
+  copyBundled(folder);
   const [typed, numeric] = ['typed-columns', 'numeric-codes'].map((id) => path.join(folder, id, '1')) as [
     string,
     string,

@@ -3,6 +3,7 @@ import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
 import { chmodSync, cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
+import { isSource } from '../support/bundled-models.ts';
 import { makeBase } from './base-image.ts';
 
 const BASE = 'node:24-bookworm-slim';
@@ -29,7 +30,7 @@ export class Images {
   readonly context = path.join(this.#folder, 'context');
 
   constructor() {
-    for (const name of CONTEXT) cpSync(name, path.join(this.context, name), { recursive: true });
+    for (const name of CONTEXT) cpSync(name, path.join(this.context, name), { recursive: true, filter: isSource });
     const root = path.join(this.#folder, 'base');
     mkdirSync(root);
     makeBase(root);

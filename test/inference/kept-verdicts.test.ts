@@ -8,6 +8,7 @@ import { openNative } from '../../src/inference/evaluate/native/native-evaluator
 import { VerdictPlace } from '../../src/inference/sandbox/kept-verdicts.ts';
 import { judge } from '../../src/inference/sandbox/verdict.ts';
 import { loadPackage } from '../../src/model/package/load-package.ts';
+import { copyBundled } from '../support/bundled-models.ts';
 import { scratch, sluice } from '../support/cli.ts';
 import { CREDIT_COLUMNS } from '../support/score.ts';
 import { checkTest } from '../support/tiers.ts';
@@ -16,7 +17,7 @@ describe('kept verdicts', () => {
   checkTest('the next process takes them, and finds out again what was damaged', async () => {
     const place = scratch();
     const registry = path.join(place, 'models');
-    cpSync('src/bundled', registry, { recursive: true });
+    copyBundled(registry);
     const input = path.join(place, 'in.csv');
     writeFileSync(input, Buffer.concat([...generatePortfolio({ rows: 300, seed: 7 })]));
     const kept = path.join(place, 'cache/sluice/kept');

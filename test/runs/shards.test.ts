@@ -1,16 +1,7 @@
 // A run in shards is one run: whatever the cuts, the parts behind each other are the bytes that one run writes.
 import { execFileSync } from 'node:child_process';
 import { createHash, generateKeyPairSync } from 'node:crypto';
-import {
-  appendFileSync,
-  cpSync,
-  existsSync,
-  mkdirSync,
-  readdirSync,
-  readFileSync,
-  rmSync,
-  writeFileSync,
-} from 'node:fs';
+import { appendFileSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { gzipSync } from 'node:zlib';
 import { parquetWriteBuffer } from 'hyparquet-writer';
@@ -30,6 +21,7 @@ import { openSource } from '../../src/runs/endpoints.ts';
 import { InputScorer } from '../../src/runs/input-scorer.ts';
 import { planShards } from '../../src/runs/shards/plan-shards.ts';
 import { inputsOfShard, planText } from '../../src/runs/shards/shard-plan.ts';
+import { copyBundled } from '../support/bundled-models.ts';
 import { MAIN, scratch, sluiceHere } from '../support/cli.ts';
 import { CREDIT_DEFAULT, MemorySink } from '../support/score.ts';
 import { asNative, asObjects } from '../support/service.ts';
@@ -407,7 +399,7 @@ describe('the gate of a run in shards', () => {
       expect(stopped).toEqual([false, true, true, false]);
       const { code, stderr } = await sluiceHere(['merge', at('plan.json'), '--parts', at('part-*'), '-o', at('out.csv'), '--max-rejects', '0']); // biome-ignore format: one line
       expect([code, stderr]).toEqual([4, expect.stringContaining('[gate_stopped]')]);
-      cpSync('src/bundled/credit-default', at('models/credit-default'), { recursive: true });
+      copyBundled(at('models'));
       appendFileSync(at('models/credit-default/1/background.csv'), '\n');
       const elsewhere = { registry: at('models'), maxRejects: 0.5, parts: at('part-*'), output: at('out.csv') };
       await expect(merge(at('plan.json'), elsewhere)).rejects.toMatchObject({ code: 'usage' });

@@ -1,8 +1,9 @@
 // The service as a process of its own whose disk fails when a test wants it to.
 import { spawn } from 'node:child_process';
-import { cpSync, mkdirSync } from 'node:fs';
+import { mkdirSync } from 'node:fs';
 import path from 'node:path';
 import { onTestFinished } from 'vitest';
+import { copyBundled } from './bundled-models.ts';
 import { MAIN, scratch } from './cli.ts';
 import { startOtlpReceiver } from './otlp-receiver.ts';
 import { until } from './until.ts';
@@ -14,7 +15,7 @@ type Line = Record<string, unknown> & { event: string; level: string };
 export async function startFaulty() {
   const folder = scratch();
   mkdirSync(path.join(folder, 'spill'));
-  cpSync('src/bundled', path.join(folder, 'models'), { recursive: true });
+  copyBundled(path.join(folder, 'models'));
   const collector = await startOtlpReceiver();
   const args = ['--import', path.resolve('test/support/fault-preload.mjs'), MAIN, 'serve', '--dev', '--port', '0', '--registry', path.join(folder, 'models'), '--set', 'workers=1', `jobs.folder=${folder}/jobs`, `spill.folder=${folder}/spill`, `tracing.otlp_endpoint=${collector.endpoint}`]; // biome-ignore format: one line
   const env = { ...process.env, SLUICE_LOG_FORMAT: 'json', FAULT_FOLDER: folder, FAULT_IPC: '1' };

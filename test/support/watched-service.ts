@@ -1,6 +1,6 @@
 // `sluice serve` as a process of its own, as it is deployed: with a certificate, a keys file and a registry that can go wrong.
 import { type ChildProcess, spawn } from 'node:child_process';
-import { cpSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import https from 'node:https';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
@@ -8,6 +8,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { generate } from 'selfsigned';
 import { SCOPES } from '../../src/config/scopes.ts';
 import { changeKeys, hashToken, newToken } from '../../src/doors/http/access/keys-file.ts';
+import { copyBundled } from './bundled-models.ts';
 import { MAIN } from './cli.ts';
 import { PATIENCE_MS } from './patience.ts';
 import { freePorts } from './ports.ts';
@@ -46,7 +47,7 @@ export class WatchedService implements AsyncDisposable {
   private constructor(port: number, token: string) {
     this.port = port;
     this.token = token;
-    cpSync('src/bundled/credit-default', path.join(this.registry, 'credit-default'), { recursive: true });
+    copyBundled(this.registry);
   }
 
   static async start(options: WatchedOptions = {}): Promise<WatchedService> {

@@ -9,6 +9,7 @@ import { parse } from 'acorn';
 import { expect, onTestFinished, test } from 'vitest';
 import { OLDEST_NODE, VERSION } from '../../../src/core/version.ts';
 import { generatePortfolio } from '../../../src/demo/portfolio.ts';
+import { isSource } from '../../support/bundled-models.ts';
 import { scratch } from '../../support/cli.ts';
 import { checkTest } from '../../support/tiers.ts';
 
@@ -31,7 +32,7 @@ function withLauncher(): string {
 
 function checkout(): string {
   const folder = withLauncher();
-  cpSync('src', path.join(folder, 'src'), { recursive: true });
+  cpSync('src', path.join(folder, 'src'), { recursive: true, filter: isSource });
   symlinkSync(path.resolve('node_modules'), path.join(folder, 'node_modules'));
   return folder;
 }

@@ -1,6 +1,6 @@
 // What the audit log has of a service: every request that touched a model or a job, with its caller, and none of its values.
 import { execFileSync } from 'node:child_process';
-import { cpSync, readFileSync, truncateSync } from 'node:fs';
+import { readFileSync, truncateSync } from 'node:fs';
 import path from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
 import { readRecord } from '../../../src/audit/audit-record.ts';
@@ -10,6 +10,7 @@ import { ServerConfigSchema } from '../../../src/config/server-config.ts';
 import { createKey, rotateKey } from '../../../src/doors/commands/keys.ts';
 import { serve } from '../../../src/doors/http/service.ts';
 import { FolderRegistry } from '../../../src/model/registry/folder.ts';
+import { copyBundled } from '../../support/bundled-models.ts';
 import { CANARY, delimitedInputs, jsonInputs, SUNG } from '../../support/canaries.ts';
 import { scratch, start } from '../../support/cli.ts';
 import { collectedLog } from '../../support/collected-log.ts';
@@ -93,7 +94,7 @@ test('jobs: the upload, what became of it, and who fetched the result', async ()
 test('aliases that are moved, subjects of tokens, wrong keys up to their limit, and none of the tokens', async () => {
   const provider = await tokenProvider(await newSigningKey('k'));
   const models = path.join(scratch(), 'models');
-  cpSync(path.resolve('src/bundled'), models, { recursive: true });
+  copyBundled(models);
   const registry = new FolderRegistry([models]);
   const [entry] = await registry.list();
   const { id, versions } = entry!;

@@ -1,9 +1,10 @@
 // `sluice run` of a topic as a process of its own, with its port for metrics: what drills of alerts watch.
 import { type ChildProcess, spawn } from 'node:child_process';
-import { cpSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import type { Message } from 'kafkajs';
+import { copyBundled } from '../bundled-models.ts';
 import { MAIN } from '../cli.ts';
 import { freePorts } from '../ports.ts';
 import type { ScrapeTarget } from '../prometheus.ts';
@@ -40,7 +41,7 @@ export class WatchedPipeline implements AsyncDisposable {
     this.input = `${name}-in`;
     this.output = `${name}-out`;
     this.#port = port;
-    cpSync('src/bundled/credit-default', path.join(this.registry, 'credit-default'), { recursive: true });
+    copyBundled(this.registry);
   }
 
   static async start(
