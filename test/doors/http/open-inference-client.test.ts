@@ -127,7 +127,7 @@ else:
     (folder / "in.ndjson").write_text(request.model_dump_json() + chr(10))
     asyncio.run(process_batch(model_name=name, url=address, workers=1, retries=1, batch_size=1, input_data_path=str(folder / "in.ndjson"),
         output_data_path=str(folder / "out.ndjson"), binary_data=True, transport="rest", request_headers=["authorization: API-Key " + key],
-        timeout=60, batch_interval=0, batch_jitter=0, use_ssl=True, insecure=True, verbose=False, extra_verbose=False))
+        timeout=180, batch_interval=0, batch_jitter=0, use_ssl=True, insecure=True, verbose=False, extra_verbose=False))
     line = (folder / "out.ndjson").read_text()
     reply = InferenceResponse.model_validate_json(line)
 twice = request.model_copy(update={"inputs": request.inputs + request.inputs[:1]})

@@ -53,7 +53,7 @@ def applications(rows: int) -> pl.DataFrame:
 def client_through(cuts: list[tuple[int | None, int | None]], **options: Any) -> tuple[sluice.Client, Relay]:
     """A client whose connections are cut."""
     relay = Relay(PORT, cuts)
-    return sluice.Client(f"https://localhost:{relay.port}", ca=CA, timeout=20, **options), relay
+    return sluice.Client(f"https://localhost:{relay.port}", ca=CA, timeout=180, **options), relay
 
 
 class Streams(unittest.TestCase):

@@ -47,6 +47,7 @@ def csv_scores(text: str, model: str = MODEL) -> list[tuple[str, str]]:
         headers={"authorization": f"API-Key {os.environ['SLUICE_API_KEY']}"},
         content=text.encode(),
         verify=ssl.create_default_context(cafile=os.environ["SLUICE_CA"]),
+        timeout=180,
     )
     assert answer.status_code == 200, answer.text
     lines = list(csv.DictReader(answer.text.splitlines()))
