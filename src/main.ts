@@ -62,4 +62,5 @@ if (process.argv.length === 3 && ['--version', '-V'].includes(process.argv[2]!))
 } else {
   await prepare();
   await import('./cli.ts');
+  if (process.argv[2] === 'run') (await import('./doors/commands/signals.ts')).programEnded();
 }

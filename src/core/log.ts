@@ -79,7 +79,7 @@ export const LOG_EVENTS = {
   process_fault: 'an uncaught exception or an unhandled rejection',
   process_warning: 'a warning of Node.js',
   tracing_failed: 'spans cannot be sent to the trace endpoint; logged once a minute',
-  ended_by_force: 'the process did not end in time after a signal and was terminated',
+  ended_by_force: 'the process did not end in time after a signal or the end of its run, and was terminated',
 } as const satisfies Record<string, string>;
 
 export type LogEvent = keyof typeof LOG_EVENTS;

@@ -17,7 +17,7 @@ import { openRunFiles } from './run-files.ts';
 import { runLog } from './run-log.ts';
 import { type MetricsOptions, metricsFor, openMetrics, writeRunMetrics } from './run-metrics.ts';
 import { awaitEnd } from './run-progress.ts';
-import { endWithin, signalled } from './signals.ts';
+import { endWithin, signalled, whenProgramEnds } from './signals.ts';
 
 interface DriveOptions extends MetricsOptions {
   /** Name of the pipeline, used as a label of metrics. */
@@ -52,7 +52,9 @@ export async function driveRun(spec: RunSpec, options: DriveOptions): Promise<nu
   const { signal, dispose, abort } = signalled();
   const unhear = lines.survive(abort);
   let doing = 'the run';
-  signal.addEventListener('abort', () => endWithin(options.stopMs ?? 0, () => doing, log), { once: true });
+  const endSoon = (since: 'the signal' | 'the end of the run') =>
+    endWithin(options.stopMs ?? 0, since, () => doing, log);
+  signal.addEventListener('abort', () => endSoon('the signal'), { once: true });
   const began = monotonicMs();
   const seconds = () => (monotonicMs() - began) / 1000;
   const files = await openRunFiles(spec, { name: options.name, log, running: () => state.running, seconds });
@@ -75,6 +77,8 @@ export async function driveRun(spec: RunSpec, options: DriveOptions): Promise<nu
     dispose();
     const slackSeconds = deadline.end();
     doing = 'close source and sink';
+    // The client of a broker has many connections and timers. One that it forgets would keep the process alive.
+    const closing = isEndless(spec.source) && !signal.aborted ? endSoon('the end of the run') : null;
     await state.running?.stop(options.stopMs ?? 0);
     Probe.dismiss();
     tellSummary(spec, { ...options, quiet: options.quiet || lines.json }, context, result, seconds());
@@ -99,6 +103,8 @@ export async function driveRun(spec: RunSpec, options: DriveOptions): Promise<nu
     // If the command line is invalid, the path for metrics may name an unrelated file, so nothing is written to it.
     if (metrics && exitCode !== EXIT.usage)
       await writeRunMetrics(metrics, end, { ...options, log }, state.running !== null);
+    closing?.cancel();
+    if (closing) whenProgramEnds(() => endSoon('the end of the run'));
   }
 }
 

@@ -1,5 +1,6 @@
-// How SIGINT and SIGTERM end a run: the first signal stops the run gracefully, the second exits immediately.
-import { startTimer } from '../../core/clock.ts';
+// How a run ends: the first SIGINT or SIGTERM stops it gracefully, the second exits immediately, and a run whose
+// process does not exit is terminated.
+import { startTimer, stopTimer } from '../../core/clock.ts';
 import { SluiceError } from '../../core/errors.ts';
 import { type Log, named, words } from '../../core/log.ts';
 import { EXIT } from './exit-codes.ts';
@@ -9,18 +10,36 @@ const CLOSING_MS = 8_000;
 
 /**
  * If the process is still running `ms` plus CLOSING_MS after this call, logs its pending work and terminates it.
- * Otherwise, an orchestrator would kill it later without a message. The timer does not keep the process alive.
+ * Otherwise, an orchestrator would kill it later without a message, or a nightly run would never end because a library
+ * left a connection or a timer. `since`: what has just happened. The timer does not keep the process alive.
  */
-export function endWithin(ms: number, doing: () => string, log: Log): void {
+export function endWithin(
+  ms: number,
+  since: 'the signal' | 'the end of the run',
+  doing: () => string,
+  log: Log,
+): { cancel(): void } {
   const timer = startTimer(() => {
     const held = Object.entries(Object.groupBy(process.getActiveResourcesInfo(), (name) => name));
     const what = named(held.map(([name, all]) => `${all!.length} ${name}`).join(', '));
     const after = (ms + CLOSING_MS) / 1000;
-    const says = words`terminated ${after} s after the signal: ${named(doing())} did not end (open: ${what})`;
+    const says = words`terminated ${after} s after ${named(since)}: ${named(doing())} did not end (open: ${what})`;
     log('fatal', 'ended_by_force', says, { seconds: after, open: what });
     process.exit(process.exitCode ?? EXIT.failed);
   }, ms + CLOSING_MS);
   timer.unref();
+  return { cancel: () => stopTimer(timer) };
+}
+
+let afterProgram: (() => void) | null = null;
+
+/** `act` is called when the program has done all its work, and only open handles keep its process alive. */
+export function whenProgramEnds(act: () => void): void {
+  afterProgram = act;
+}
+
+export function programEnded(): void {
+  afterProgram?.();
 }
 
 /** An AbortSignal that SIGINT, SIGTERM or `abort` aborts. A second SIGINT or SIGTERM exits immediately. */

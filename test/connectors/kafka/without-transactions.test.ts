@@ -92,4 +92,25 @@ kafka: { brokers: ["${cluster.brokers[0]}"] }
     const keys = (await readTopic(cluster, 'out')).map((r) => r.key);
     expect(new Set(keys)).toEqual(new Set(messages.map((m) => m.key)));
   });
+
+  test('a handle that is left open does not keep the process of a run that has ended', async () => {
+    await using cluster = await KafkaCluster.shared();
+    const [from, to] = [await cluster.createTopic('left-in', 1), await cluster.createTopic('left-out', 1)];
+    await produce(cluster, from, [{ value: JSON.stringify(someApplications()[0]) }]);
+    const file = path.join(scratch(), 'p.yaml');
+    writeFileSync(
+      file,
+      `model: credit-default
+source: { type: kafka, topic: ${from}, group: ${from}, until_caught_up: true }
+sink: { type: kafka, topic: ${to} }
+score: { workers: 1 }
+kafka: { brokers: ["${cluster.brokers[0]}"] }
+`,
+    );
+    const NODE_OPTIONS = '--import data:text/javascript,setInterval(()=>{},1e3)';
+    const { code, stderr } = await sluice(['run', file, '--stop-ms', '0'], { env: { NODE_OPTIONS } });
+    expect(code, stderr).toBe(0);
+    expect(stderr).toMatch(/terminated 8 s after the end of the run: the process did not end \(open: .*\d+ Timeout/);
+    expect(await readTopic(cluster, to)).toHaveLength(1);
+  });
 });
