@@ -209,7 +209,8 @@ requireKafka('the transactional processor', () => {
 
   test('what fails in the transaction of a member is read again, all of it, once', async () => {
     const t = await topics(3, { 'max.message.bytes': '20000' });
-    const processor = await start({ ...t, commitIntervalMs: 100 });
+    // It does not look at the settings of the topic again.
+    const processor = await start({ ...t, commitIntervalMs: 100, metadataMaxAgeMs: 600_000 });
     await produce(cluster, t.topic, numbered(30, 3));
     await until(() => processor.counters.records === 30, '30 records');
     // The limit falls unseen: a batch of one partition is refused, and takes those of the others with it.

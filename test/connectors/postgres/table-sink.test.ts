@@ -100,7 +100,8 @@ requirePostgres('a table as the sink', () => {
     expect([nulls.code, nulls.message]).toEqual(['database_refused', 'the key of "keyed" (id) is NULL in a row']);
     const twice = await failure(put(await open('keyed', merge), ['"x",,1,,,', '"x",,2,,,']));
     expect(twice.message).toBe('the key of "keyed" (id) is not unique in the input; duplicate values: 1');
-    await server.query('CREATE TABLE unkeyed AS SELECT * FROM made');
+    await put(await open('without_key'));
+    await server.query('CREATE TABLE unkeyed AS SELECT * FROM without_key');
     const unkeyed = await failure(open('unkeyed', merge));
     expect(unkeyed.message).toBe('the table "unkeyed" does not fit: it has no unique index on (id)');
     // An index on more columns, on some rows or on an expression tells no rows apart by this key.
@@ -157,7 +158,7 @@ requirePostgres('a table as the sink', () => {
       const error = await failure(open(`misfit${i}`));
       expect([error.code, error.message]).toEqual(['database_refused', `the table "misfit${i}" does not fit: ${says}`]);
     }
-    await server.query('CREATE VIEW a_view AS SELECT * FROM made');
+    await server.query('CREATE VIEW a_view AS SELECT * FROM misfit0');
     expect((await failure(open('a_view'))).message).toBe('the table "a_view" exists, but is not a table');
     await server.query(
       'CREATE TABLE fits (n serial, note varchar(20), id int, row int, probability numeric, prediction text, error_code varchar(5) DEFAULT NULL)',
@@ -195,28 +196,33 @@ requirePostgres('a table as the sink', () => {
   });
 
   test('who may not do what is needed is told what was refused', async () => {
-    await server.query("CREATE ROLE clerk LOGIN PASSWORD 'pw'; GRANT SELECT ON made TO clerk");
+    const merge = { mode: 'merge', key: ['id'] } as const;
+    await put(await open('added_to'));
+    await put(await open('merged_into', merge));
+    await put(await open('replaced_by', { mode: 'replace' }));
+    await server.query("CREATE ROLE clerk LOGIN PASSWORD 'pw'; GRANT SELECT ON added_to TO clerk");
     const clerk = server.urlOf('clerk', 'pw');
     const says = async (table: string, more: Partial<TableSinkSettings>) => {
       const { code, message } = await failure(open(table, { url: clerk, ...more }));
       expect(code).toBe('database_refused');
       return message;
     };
-    const merge = { mode: 'merge', key: ['id'] } as const;
-    expect(await says('made', {})).toBe('the table "made": the role has no right to INSERT');
-    expect(await says('merged', merge)).toBe('the table "merged": the role has no right to SELECT, INSERT, UPDATE');
-    expect(await says('replaced', { mode: 'replace' })).toBe('the table "replaced": the role has no right to SELECT, INSERT, DELETE'); // biome-ignore format: one line
+    expect(await says('added_to', {})).toBe('the table "added_to": the role has no right to INSERT');
+    expect(await says('merged_into', merge)).toBe(
+      'the table "merged_into": the role has no right to SELECT, INSERT, UPDATE',
+    );
+    expect(await says('replaced_by', { mode: 'replace' })).toBe('the table "replaced_by": the role has no right to SELECT, INSERT, DELETE'); // biome-ignore format: one line
     expect(await says('new', { mode: 'replace' })).toBe(
       'the table "new" does not exist, and the role may not create it',
     );
     // The documented grants are enough.
-    await server.query('GRANT SELECT, INSERT ON made TO clerk; GRANT SELECT, INSERT ON sluice_runs TO clerk');
-    await put(await open('made', { url: clerk }, 'by the clerk'));
+    await server.query('GRANT SELECT, INSERT ON added_to TO clerk; GRANT SELECT, INSERT ON sluice_runs TO clerk');
+    await put(await open('added_to', { url: clerk }, 'by the clerk'));
     await server.query(
-      'GRANT SELECT, INSERT, UPDATE ON merged TO clerk; GRANT SELECT, INSERT, DELETE ON replaced TO clerk',
+      'GRANT SELECT, INSERT, UPDATE ON merged_into TO clerk; GRANT SELECT, INSERT, DELETE ON replaced_by TO clerk',
     );
-    await put(await open('merged', { url: clerk, ...merge }), ['"b",,2,0.125,false,']);
-    await put(await open('replaced', { url: clerk, mode: 'replace' }));
-    expect((await rowsOf('made')).length).toBe(6);
+    await put(await open('merged_into', { url: clerk, ...merge }), ['"b",,2,0.125,false,']);
+    await put(await open('replaced_by', { url: clerk, mode: 'replace' }));
+    expect((await rowsOf('added_to')).length).toBe(6);
   });
 });
