@@ -144,7 +144,7 @@ export class LagMeter {
    */
   async #look(partition: number): Promise<void> {
     const mark = this.#marks.get(partition);
-    if (!mark || lagOf(mark) === 0) return;
+    if (!mark || lagOf(mark) === 0 || this.#stopped) return;
     const { committed: from, end } = mark;
     if (mark.times.from(from) !== null || mark.looked?.offset === from) return;
     this.#scanner ??= kafkaClient().scanner(this.#options.connection);

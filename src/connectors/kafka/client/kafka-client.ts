@@ -1,7 +1,7 @@
 // The interface of a Kafka client. Every implementation passes test/connectors/kafka/client/conformance.ts.
 // All errors are SluiceErrors with a kafka_* code. If a broker rejected a request, a cause has the Kafka protocol's
 // error name as its `type`.
-import type { SluiceError } from '../../../core/errors.ts';
+import { SluiceError } from '../../../core/errors.ts';
 import type { BatchCompression } from './codecs.ts';
 import type { KafkaConnection } from './connection.ts';
 import type { IncomingRecord, RecordHeaders } from './records.ts';
@@ -120,9 +120,11 @@ export interface PartitionScanner {
    * first remaining record.
    */
   scan(range: ScanRange, options?: ScanOptions): AsyncGenerator<IncomingRecord[]>;
-  /** Closes all connections. Idempotent. */
+  /** Closes all connections. A scan in progress, and every later call, throws `cancelled`. Idempotent. */
   close(): Promise<void>;
 }
+
+export const scannerClosed = (): SluiceError => new SluiceError('cancelled', 'the scanner was closed');
 
 // --- Membership ----------------------------------------------------------------------------------------------------------------
 

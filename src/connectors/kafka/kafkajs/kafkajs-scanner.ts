@@ -4,7 +4,13 @@ import { sleep } from '../../../core/clock.ts';
 import { SluiceError } from '../../../core/errors.ts';
 import type { KafkaConnection } from '../client/connection.ts';
 import { backoffMs, isHopeless, reasonOf } from '../client/failures.ts';
-import type { OffsetBounds, PartitionScanner, ScanOptions, ScanRange } from '../client/kafka-client.ts';
+import {
+  type OffsetBounds,
+  type PartitionScanner,
+  type ScanOptions,
+  type ScanRange,
+  scannerClosed,
+} from '../client/kafka-client.ts';
 import type { IncomingRecord } from '../client/records.ts';
 import { type KafkajsHandle, kafkajsError, openKafkajs } from './connect.ts';
 import { headersOf } from './kafkajs-member.ts';
@@ -65,6 +71,7 @@ const SILENT_FETCHES = 40;
 export class KafkajsScanner implements PartitionScanner {
   readonly #connection: KafkaConnection;
   #opened: Promise<Opened> | null = null;
+  #closed = false;
 
   constructor(connection: KafkaConnection) {
     this.#connection = connection;
@@ -125,6 +132,11 @@ export class KafkajsScanner implements PartitionScanner {
   }
 
   async close(): Promise<void> {
+    this.#closed = true;
+    await this.#drop();
+  }
+
+  async #drop(): Promise<void> {
     const opened = this.#opened;
     this.#opened = null;
     // Destroys the connections immediately, because kafkajs may wait for an unreachable broker.
@@ -161,13 +173,16 @@ export class KafkajsScanner implements PartitionScanner {
 
   async #ask<T>(topic: string, question: (cluster: Cluster) => Promise<T>, signal?: AbortSignal): Promise<T> {
     for (let attempt = 1; ; attempt++) {
+      if (this.#closed) throw scannerClosed();
       try {
         this.#opened ??= this.#open();
         const { cluster } = await this.#opened;
         await cluster.addTargetTopic(topic);
         return await question(cluster);
       } catch (error) {
-        await this.close();
+        await this.#drop();
+        // The connection was closed under the query. Another attempt would open a connection that nobody closes.
+        if (this.#closed) throw scannerClosed();
         const failure = kafkajsError(error, `reading the topic ${topic} failed`);
         if (isHopeless(failure) || attempt >= ATTEMPTS) throw failure;
         await sleep(backoffMs(attempt), { signal });

@@ -1,6 +1,12 @@
 // Reads offset ranges of partitions without a consumer group.
 import type { KafkaConnection } from '../client/connection.ts';
-import type { OffsetBounds, PartitionScanner, ScanOptions, ScanRange } from '../client/kafka-client.ts';
+import {
+  type OffsetBounds,
+  type PartitionScanner,
+  type ScanOptions,
+  type ScanRange,
+  scannerClosed,
+} from '../client/kafka-client.ts';
 import type { IncomingRecord } from '../client/records.ts';
 import { BrokerCluster, offsetsOf } from './broker-cluster.ts';
 import { failure, Refusal, refusedAs, Unreadable } from './broker-failures.ts';
@@ -18,6 +24,7 @@ const SILENT_FETCHES = 40;
 export class PlatformaticScanner implements PartitionScanner {
   readonly #connection: KafkaConnection;
   #cluster: BrokerCluster | null = null;
+  #closed = false;
 
   constructor(connection: KafkaConnection) {
     this.#connection = connection;
@@ -64,17 +71,24 @@ export class PlatformaticScanner implements PartitionScanner {
   }
 
   async close(): Promise<void> {
+    this.#closed = true;
+    this.#drop();
+  }
+
+  #drop(): void {
     this.#cluster?.destroy();
     this.#cluster = null;
   }
 
   async #ask<T>(topic: string, question: (cluster: BrokerCluster) => Promise<T>): Promise<T> {
+    if (this.#closed) throw scannerClosed();
     this.#cluster ??= new BrokerCluster(this.#connection);
     const cluster = this.#cluster;
     try {
       return await cluster.patiently(PATIENCE_MS, () => question(cluster));
     } catch (error) {
-      await this.close();
+      this.#drop();
+      if (this.#closed) throw scannerClosed();
       throw failure(error, `reading the topic ${topic} failed`);
     }
   }

@@ -90,6 +90,19 @@ export function admins(bench: () => Bench, behaves: Behaves): void {
     await admin.close();
   });
 
+  behaves('a scanner that is closed while it reads ends, and connects no more', async () => {
+    const { client, connection } = bench();
+    const topic = await bench().topic(1);
+    await bench().write(topic, 0, counted(3));
+    const scanner = client.scanner(connection);
+    const scan = scanner.scan({ topic, partition: 0, from: 0n, end: 100n });
+    expect((await scan.next()).value).toHaveLength(3);
+    const waiting = expect(scan.next()).rejects.toMatchObject({ code: 'cancelled' });
+    await scanner.close();
+    await waiting;
+    await expect(scanner.bounds(topic)).rejects.toMatchObject({ code: 'cancelled' });
+  });
+
   behaves('committed offsets of the partitions requested, null where the group has none', async () => {
     const { client, connection } = bench();
     const topic = await bench().topic(2);
