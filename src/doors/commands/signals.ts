@@ -11,7 +11,7 @@ const CLOSING_MS = 8_000;
 /**
  * If the process is still running `ms` plus CLOSING_MS after this call, logs its pending work and terminates it.
  * Otherwise, an orchestrator would kill it later without a message, or a nightly run would never end because a library
- * left a connection or a timer. `since`: what has just happened. The timer does not keep the process alive.
+ * left a connection or a timer. `since`: the event before the call. The timer does not keep the process alive.
  */
 export function endWithin(
   ms: number,

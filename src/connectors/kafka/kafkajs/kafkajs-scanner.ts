@@ -181,7 +181,7 @@ export class KafkajsScanner implements PartitionScanner {
         return await question(cluster);
       } catch (error) {
         await this.#drop();
-        // The connection was closed under the query. Another attempt would open a connection that nobody closes.
+        // Another attempt would open a connection that would stay open.
         if (this.#closed) throw scannerClosed();
         const failure = kafkajsError(error, `reading the topic ${topic} failed`);
         if (isHopeless(failure) || attempt >= ATTEMPTS) throw failure;
