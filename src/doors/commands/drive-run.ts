@@ -19,6 +19,9 @@ import { type MetricsOptions, metricsFor, openMetrics, writeRunMetrics } from '.
 import { awaitEnd } from './run-progress.ts';
 import { endWithin, signalled, whenProgramEnds } from './signals.ts';
 
+/** Maximum time in ms, beyond that of `endWithin`, for closing everything after the end of a run from a topic. */
+const CLOSING_PATIENCE_MS = 60_000;
+
 interface DriveOptions extends MetricsOptions {
   /** Name of the pipeline, used as a label of metrics. */
   name: string;
@@ -52,9 +55,8 @@ export async function driveRun(spec: RunSpec, options: DriveOptions): Promise<nu
   const { signal, dispose, abort } = signalled();
   const unhear = lines.survive(abort);
   let doing = 'the run';
-  const endSoon = (since: 'the signal' | 'the end of the run') =>
-    endWithin(options.stopMs ?? 0, since, () => doing, log);
-  signal.addEventListener('abort', () => endSoon('the signal'), { once: true });
+  const work = () => doing;
+  signal.addEventListener('abort', () => endWithin(options.stopMs ?? 0, 'the signal', work, log), { once: true });
   const began = monotonicMs();
   const seconds = () => (monotonicMs() - began) / 1000;
   const files = await openRunFiles(spec, { name: options.name, log, running: () => state.running, seconds });
@@ -78,7 +80,8 @@ export async function driveRun(spec: RunSpec, options: DriveOptions): Promise<nu
     const slackSeconds = deadline.end();
     doing = 'close source and sink';
     // The client of a broker has many connections and timers. One that it forgets would keep the process alive.
-    const closing = isEndless(spec.source) && !signal.aborted ? endSoon('the end of the run') : null;
+    const closesAlone = isEndless(spec.source) && !signal.aborted;
+    const closing = closesAlone ? endWithin(CLOSING_PATIENCE_MS, 'the end of the run', work, log) : null;
     await state.running?.stop(options.stopMs ?? 0);
     Probe.dismiss();
     tellSummary(spec, { ...options, quiet: options.quiet || lines.json }, context, result, seconds());
@@ -104,7 +107,7 @@ export async function driveRun(spec: RunSpec, options: DriveOptions): Promise<nu
     if (metrics && exitCode !== EXIT.usage)
       await writeRunMetrics(metrics, end, { ...options, log }, state.running !== null);
     closing?.cancel();
-    if (closing) whenProgramEnds(() => endSoon('the end of the run'));
+    if (closing) whenProgramEnds(() => endWithin(0, 'the end of the run', work, log));
   }
 }
 

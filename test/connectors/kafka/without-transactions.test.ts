@@ -108,7 +108,7 @@ kafka: { brokers: ["${cluster.brokers[0]}"] }
 `,
     );
     const NODE_OPTIONS = '--import data:text/javascript,setInterval(()=>{},1e3)';
-    const { code, stderr } = await sluice(['run', file, '--stop-ms', '0'], { env: { NODE_OPTIONS } });
+    const { code, stderr } = await sluice(['run', file], { env: { NODE_OPTIONS } });
     expect(code, stderr).toBe(0);
     expect(stderr).toMatch(/terminated 8 s after the end of the run: the process did not end \(open: .*\d+ Timeout/);
     expect(await readTopic(cluster, to)).toHaveLength(1);
