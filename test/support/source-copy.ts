@@ -5,6 +5,7 @@ import { cp, mkdtemp, readFile, rm, symlink, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
+import { isSource } from './bundled-models.ts';
 
 /** A run that takes longer is ended. */
 const MOST_RUN_MS = 15 * 60_000;
@@ -42,7 +43,8 @@ export class SourceCopy {
   static async create(): Promise<SourceCopy> {
     const folder = await mkdtemp(path.join(tmpdir(), 'sluice-source-'));
     const root = process.cwd();
-    await cp(root, folder, { recursive: true, filter: (from) => !LEFT_OUT.has(path.relative(root, from)) });
+    const filter = (from: string) => isSource(from) && !LEFT_OUT.has(path.relative(root, from));
+    await cp(root, folder, { recursive: true, filter });
     // What took long to install is shared.
     for (const name of ['node_modules', '.cache']) {
       if (existsSync(name)) await symlink(path.resolve(name), path.join(folder, name));
