@@ -37,13 +37,14 @@ export async function openPage(browser: Browser, options: BrowserContextOptions 
   context.setDefaultTimeout(PATIENCE_MS);
   const requests: string[] = [];
   const faults: string[] = [];
-  page.on('request', (request) => requests.push(request.url()));
-  page.on('pageerror', (error) => faults.push(error.message));
-  page.on('console', (message) => {
+  // Further pages of the context are watched, too.
+  context.on('request', (request) => requests.push(request.url()));
+  context.on('weberror', (event) => faults.push(event.error().message));
+  context.on('console', (message) => {
     // The browser reports each answer of 400 and more; tests ask for these.
     if (message.type() === 'error' && !/^Failed to load resource/.test(message.text())) faults.push(message.text());
   });
-  page.on('dialog', async (dialog) => {
+  context.on('dialog', async (dialog) => {
     faults.push(`dialog: ${dialog.message()}`);
     await dialog.dismiss();
   });

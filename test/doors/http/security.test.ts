@@ -1,7 +1,9 @@
 // Keys with scopes, models and expiry; certificates that change; proxies; configuration faults; hostile framing.
 import { mkdirSync, renameSync, symlinkSync, writeFileSync } from 'node:fs';
 import http from 'node:http';
+import net from 'node:net';
 import path from 'node:path';
+import { text } from 'node:stream/consumers';
 import tls from 'node:tls';
 import { expect, onTestFinished, test } from 'vitest';
 import { loadConfig } from '../../../src/config/load-config.ts';
@@ -11,7 +13,7 @@ import { KeyRing } from '../../../src/doors/http/access/api-keys.ts';
 import { hashToken, newToken, readKeys } from '../../../src/doors/http/access/keys-file.ts';
 import { serve } from '../../../src/doors/http/service.ts';
 import { hostInUrl } from '../../../src/doors/http/service-parts.ts';
-import { devCertificate } from '../../../src/doors/http/wire/listener.ts';
+import { createListener, devCertificate } from '../../../src/doors/http/wire/listener.ts';
 import { scratch, sluiceHere } from '../../support/cli.ts';
 import { call, predictUrl, REGISTRY, startService } from '../../support/service.ts';
 import { checkTest } from '../../support/tiers.ts';
@@ -205,6 +207,30 @@ checkTest('hostile framing is refused on its own connection and the others are s
   expect(replies[5]).toContain('client_gone');
   expect((await s.call('POST', predictUrl('json'), { body: '[]' })).status).toBe(200);
 });
+
+for (const [over, certificate] of [
+  ['TLS', await devCertificate()],
+  ['plain HTTP', null],
+] as const) {
+  test(`a connection that is opened ahead and not used is closed without a response: ${over}`, async () => {
+    const refused: string[] = [];
+    const limits = { headersTimeoutMs: 1000, keepAliveMs: 1000, headerBytes: 16_384 };
+    const onRefused = (code: string) => refused.push(code);
+    const listener = createListener({ ...limits, ...(certificate ? { certificate } : {}), onRefused });
+    listener.factory((_request, response) => response.end());
+    const { port } = await listener.listen(0, '127.0.0.1');
+    onTestFinished(() => listener.close());
+    const allReceived = async (sent: string) => {
+      const at = { port, host: '127.0.0.1', rejectUnauthorized: false };
+      const socket = certificate ? tls.connect(at) : net.connect(at);
+      socket.on('error', () => {}).write(sent);
+      return text(socket).catch((error: NodeJS.ErrnoException) => error.code!);
+    };
+    const received = await Promise.all(['', 'GET / HTTP/1.1\r\n'].map(allReceived));
+    expect(received).toEqual(['', expect.stringMatching(/^HTTP\/1\.1 400 .*did not arrive in time/s)]);
+    expect(refused).toEqual(['bad_request']);
+  });
+}
 
 test('a body that trickles is ended, though it never stops for long', async () => {
   const s = await startService(['timeouts.body_idle_ms=3000', 'timeouts.body_min_bytes_per_second=1000']);

@@ -307,6 +307,12 @@ function headFault(code: string | undefined, headerBytes: number): SluiceError {
 }
 
 function refuse(socket: net.Socket, fault: SluiceError, { onRefused }: ListenerOptions): void {
+  // Browsers open connections ahead. A response to no request could cross with the first request, and the browser would
+  // take it for the response to that request. If the connection is closed, the browser repeats the request on another.
+  if (socket.bytesRead === 0) {
+    socket.destroy();
+    return;
+  }
   onRefused?.(fault.code);
   const { status, headers, body } = problemOf(fault, crypto.randomUUID());
   const head = Object.entries(headers).map(([name, value]) => `${name}: ${value}\r\n`);
