@@ -43,31 +43,33 @@ requirePostgres('a table that a topic is written to', () => {
     return { ended: () => ended, close: () => client.end().catch(() => {}) };
   }
 
-  const batch = (from: bigint | null, to: bigint) => ({
-    partition: 0,
+  /** A batch of one row. */
+  const batch = (partition: number, from: bigint | null, to: bigint) => ({
+    partition,
     from,
     to,
     columns: COLUMNS,
-    rows: '7\n',
+    rows: `${partition}\n`,
     letters: '',
   });
 
   test('a session that waits within a COPY for too long is ended by the one that needs its lock', async () => {
     const own = writer('rows');
-    await own.write(batch(null, 1n));
+    await own.write(batch(0, null, 1n));
     const other = await suspended('sluice topic');
-    await expect(own.write(batch(1n, 2n))).rejects.toMatchObject({ code: 'database_failed' });
+    await expect(own.write(batch(0, 1n, 2n))).rejects.toMatchObject({ code: 'database_failed' });
     await expect.poll(other.ended).toBe(true);
-    await own.write(batch(1n, 2n));
-    expect((await server.query('SELECT count(*)::int AS n FROM rows')).rows).toEqual([{ n: 2 }]);
+    await own.write(batch(0, 1n, 2n));
+    expect((await server.query('SELECT count(*)::int AS n FROM rows WHERE x = 0')).rows).toEqual([{ n: 2 }]);
     await own.close();
     await other.close();
   });
 
   test('a transfer of a file is not ended', async () => {
     const own = writer('rows');
+    await own.write(batch(1, null, 1n));
     const other = await suspended('sluice');
-    await expect(own.write(batch(2n, 3n))).rejects.toMatchObject({ code: 'database_failed' });
+    await expect(own.write(batch(1, 1n, 2n))).rejects.toMatchObject({ code: 'database_failed' });
     expect(other.ended()).toBe(false);
     await other.close();
     await own.close();
