@@ -125,7 +125,7 @@ describe('killed at any moment', () => {
 campaignTest('it goes on where it was, with other workers and reads, in a copy of the folder', async () => {
   const job = jobOf('in.csv', 'out.csv', { rows: 20_000 });
   const made = await unbroken(job);
-  const { rows } = await killedRun(job);
+  const { rows } = await killedRun(job, { before: 20_000 });
   const folder = path.join(scratch(), 'elsewhere');
   cpSync(job.folder, folder, { recursive: true });
   const { resumedRows } = await goesOn({ ...job, folder }, made, '--workers', '2', '--read-bytes', '777');
@@ -142,7 +142,7 @@ for (const input of ['in.parquet', 'in.arrow', 'in.csv']) {
       async () => {
         const job = jobOf(input, 'out.csv', { rows: 20_000, flags });
         const made = await unbroken(job);
-        const { rows } = await killedRun(job);
+        const { rows } = await killedRun(job, { before: 19_000 });
         const folder = path.join(scratch(), 'elsewhere');
         cpSync(job.folder, folder, { recursive: true });
         const { resumedRows } = await goesOn(job, made, '--workers', '2');

@@ -6,6 +6,7 @@ import { gzipSync, zstdCompressSync } from 'node:zlib';
 import { tableFromArrays, tableToIPC, utf8 } from '@uwdata/flechette';
 import { parquetWriteBuffer } from 'hyparquet-writer';
 import { generatePortfolio } from '../../src/demo/portfolio.ts';
+import { readCheckpoints } from '../../src/runs/plugins/checkpoint-journal.ts';
 import { type Run, scratch, sluice, start } from './cli.ts';
 
 /** Numbers in [0, 1), the same for the same seed. */
@@ -166,9 +167,17 @@ export async function atCheckpoint(
   }
 }
 
-/** Leaves what a killed run leaves. */
-export async function killedRun(job: Job, catching: Catching = {}): Promise<{ rows: number }> {
-  const { done, rows } = await atCheckpoint(job, (pid) => process.kill(pid, 'SIGKILL'), catching);
-  await done;
-  return { rows };
+/** Leaves what a killed run leaves, with checkpoints of fewer than `before` rows. A signal that comes too late is tried again. */
+export async function killedRun(
+  job: Job,
+  { before = Number.POSITIVE_INFINITY, ...catching }: Catching & { before?: number } = {},
+): Promise<{ rows: number }> {
+  for (let tries = 1; ; tries++) {
+    const { done, rows } = await atCheckpoint(job, (pid) => process.kill(pid, 'SIGKILL'), catching);
+    const { signal } = await done;
+    const journal = journalOf(job);
+    const lines = journal === null ? [] : ((await readCheckpoints(journal))!.lines as { rows: number }[]);
+    if (signal === 'SIGKILL' && lines.length > 0 && lines.at(-1)!.rows < before) return { rows };
+    if (tries === TRIES) throw new Error('the signal always came too late');
+  }
 }
