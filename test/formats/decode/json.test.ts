@@ -195,6 +195,23 @@ test('a key that would hide a field of the answer is refused by name; any other 
   expect(faultsOf(['probability'], 'probability')).toEqual([]);
 });
 
+test('a key that occurs twice, in place of another or besides it', () => {
+  const draw = new Draw(1);
+  for (const layout of LAYOUTS) {
+    const both = differential(layout);
+    const plain = NAMES.map((name, c): [string, string] => [name, value(draw, c, 0)]);
+    const written = (members: typeof plain) => `{${members.map(([k, v]) => `${JSON.stringify(k)}:${v}`).join(',')}}`;
+    const objects = NAMES.flatMap((twice, c) =>
+      NAMES.flatMap((_, at) => [
+        written(plain),
+        written(plain.with(at, [twice, plain[c]![1]])),
+        written(plain.toSpliced(at, 0, [twice, plain[c]![1]])),
+      ]),
+    );
+    both.compare(recordsIn(Buffer.from(objects.join('\n')), lines()), 512);
+  }
+});
+
 test('every odd number as a number and as a string, in every kind of column', () => {
   for (const [c, reader] of READERS.entries()) {
     const layout = { ...LAYOUT };
