@@ -109,10 +109,23 @@ export class KafkaCluster implements AsyncDisposable {
     const wanted = { topic, numPartitions: partitions, replicationFactor, configEntries };
     const made = await admin.createTopics({ topics: [wanted], waitForLeaders: false });
     if (!made && this.#shared) throw new Error(`another test has a topic ${topic}`);
+    await this.accepts(topic, partitions);
+    return topic;
+  }
+
+  /**
+   * Resolves when the leader of each of the `partitions` of a topic accepts requests. A broker names itself as leader a
+   * little before, on a busy machine seconds before, and rejects records until then.
+   */
+  async accepts(topic: string, partitions: number): Promise<void> {
     for (const end = Date.now() + PATIENCE_MS; ; await sleep(20)) {
-      const found = await admin.fetchTopicMetadata({ topics: [topic] }).catch(() => null);
-      if (found?.topics[0]?.partitions.every((p) => p.leader >= 0)) return topic;
-      if (Date.now() > end) throw new Error(`the topic ${topic} has no leaders`);
+      // A client for each attempt: kafkajs keeps what it heard of a topic, and asks for it also when it is deleted.
+      const admin = this.client().admin();
+      await admin.connect();
+      const offsets = await admin.fetchTopicOffsets(topic).catch((error: Error) => error);
+      await admin.disconnect();
+      if (!(offsets instanceof Error) && offsets.length >= partitions) return;
+      if (Date.now() > end) throw new Error(`the topic ${topic} does not accept requests`, { cause: offsets });
     }
   }
 

@@ -2,7 +2,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { KafkaMessage, Message } from 'kafkajs';
 import { PATIENCE_MS } from '../patience.ts';
-import { until } from '../until.ts';
 import type { KafkaCluster } from './cluster.ts';
 
 /** Idempotent and one partition a request: otherwise kafkajs doubles or forgets records when a leader moves. */
@@ -21,9 +20,7 @@ export async function produce(cluster: KafkaCluster, topic: string, messages: Me
 export async function addPartitions(cluster: KafkaCluster, topics: string[], count: number): Promise<void> {
   const admin = await cluster.admin();
   await admin.createPartitions({ topicPartitions: topics.map((topic) => ({ topic, count })) });
-  const known = async () =>
-    (await admin.fetchTopicMetadata({ topics })).topics.every((t) => t.partitions.length === count);
-  await until(known, `${count} partitions`);
+  for (const topic of topics) await cluster.accepts(topic, count);
 }
 
 /** `count` records: key k<i>, value v<i>, header id; spread over the partitions in turn. */
