@@ -14,6 +14,8 @@ interface LagMeterOptions {
   directory: Pick<TopicDirectory, 'ends' | 'committed' | 'range'>;
   topic: string;
   group: string;
+  /** Position at which a group without committed offsets begins. Default: earliest. */
+  startAt?: 'earliest' | 'latest' | undefined;
   /** Called whenever the lag changes. */
   onLag?: ((event: LagEvent) => void) | undefined;
   /**
@@ -116,19 +118,22 @@ export class LagMeter {
   async #ask(): Promise<void> {
     if (this.#asking || this.#stopped || this.#marks.size === 0) return;
     this.#asking = true;
-    const { directory, topic, group } = this.#options;
+    const { directory, topic, group, startAt } = this.#options;
     try {
       const ends = await directory.ends(topic);
       for (const [partition, mark] of [...this.#marks]) {
         const end = ends.get(partition);
         if (end === undefined) continue;
-        if (mark) this.end(partition, end);
-        // The committed offset determines the lag even before reading has started.
-        else {
-          const from =
-            (await directory.committed(group, topic, partition)) ?? (await directory.range(topic, partition)).low;
-          if (this.#marks.get(partition) === null) this.start(partition, from, end);
+        if (mark) {
+          this.end(partition, end);
+          continue;
         }
+        // The committed offset determines the lag even before reading has started. Without a committed offset and with
+        // `latest`, no offset is known until then: the records before it are not read and therefore are not lag.
+        const committed = await directory.committed(group, topic, partition);
+        if (committed === null && startAt === 'latest') continue;
+        const from = committed ?? (await directory.range(topic, partition)).low;
+        if (this.#marks.get(partition) === null) this.start(partition, from, end);
       }
       for (const partition of [...this.#marks.keys()]) await this.#look(partition);
     } catch {

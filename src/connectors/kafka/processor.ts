@@ -137,6 +137,7 @@ export class TransactionalProcessor {
       directory: this.#directory,
       topic: options.topic,
       group: options.group,
+      startAt: options.startAt,
       onLag: options.observer?.onLag?.bind(options.observer),
     });
     this.#consumer = kafkaClient().member(memberOptionsOf(options), this.#memberEvents());

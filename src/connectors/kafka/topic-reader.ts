@@ -72,6 +72,7 @@ export class TopicReader implements AsyncDisposable {
       directory: this.#directory,
       topic: options.topic,
       group: options.group,
+      startAt: options.startAt,
       onLag: observer?.onLag?.bind(observer),
     });
     this.#consumer = kafkaClient().member(memberOptionsOf(options), {

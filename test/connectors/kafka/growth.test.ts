@@ -176,7 +176,7 @@ requireKafka('topics that grow', () => {
     expect(await readTopic(cluster, t.outputTopic)).toHaveLength(KEYS * ROUNDS);
   });
 
-  /** Waits until reading starts at the end of `FEW` partitions with records. Before, the lag is that of their beginning, or not known. */
+  /** Waits until reading starts at the end of `FEW` partitions with records. Before, the lag is not known. */
   const started = (processor: TransactionalProcessor) =>
     until(() => {
       const lags = [...processor.lag().values()];

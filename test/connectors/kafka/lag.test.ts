@@ -59,6 +59,35 @@ requireKafka('lag', () => {
     ]);
   });
 
+  test('records before the start of a group that begins at the latest are no lag', async () => {
+    const topic = await cluster.createTopic('skipped', 1);
+    await produce(cluster, topic, numbered(100, 1));
+    const connection = { brokers: cluster.brokers };
+    const known = new TopicDirectory(connection);
+    onTestFinished(() => known.close());
+    let asked = 0;
+    // Whose end is asked for again has been dealt with.
+    const directory = {
+      committed: known.committed.bind(known),
+      range: known.range.bind(known),
+      ends: (name: string) => {
+        asked++;
+        return known.ends(name);
+      },
+    };
+    const said: LagEvent[] = [];
+    const onLag = (event: LagEvent) => said.push(event);
+    const meter = new LagMeter({ connection, directory, topic, group: 'late', startAt: 'latest', everyMs: 50, onLag });
+    onTestFinished(() => meter.stop());
+    meter.assign([0]);
+    await until(() => asked >= 3, 'two whole lookups');
+    expect(said).toEqual([]);
+    meter.start(0, 100n, 100n);
+    await produce(cluster, topic, numbered(5, 1));
+    await until(() => said.at(-1)?.lag === 5, 'a lag of what came after the start');
+    expect(said.map((e) => e.lag).every((lag) => lag <= 5)).toBe(true);
+  });
+
   test('a paused member has a lag that grows, of what it has fetched and of what it has not', async () => {
     const topic = await cluster.createTopic('paused-in', 2);
     const said = new Map<number, LagEvent>();
