@@ -4,6 +4,7 @@ import { DRILL_DIVISOR, Load, settled, toldOf, watched } from '../../support/ale
 import { KafkaCluster } from '../../support/kafka/cluster.ts';
 import { requireKafka } from '../../support/kafka/require.ts';
 import { SlowLink } from '../../support/kafka/slow-link.ts';
+import { deleteRecords } from '../../support/kafka/topics.ts';
 import { WatchedPipeline, type WatchedPipelineOptions } from '../../support/kafka/watched-pipeline.ts';
 import { Watch } from '../../support/prometheus.ts';
 import { campaignTestNeeding } from '../../support/tools.ts';
@@ -56,7 +57,7 @@ const DRILLS: readonly Drill[] = [
       const admin = await cluster.admin();
       const ends = await admin.fetchTopicOffsets(pipeline.input);
       const partitions = ends.map(({ partition, high }) => ({ partition, offset: high }));
-      await admin.deleteTopicRecords({ topic: pipeline.input, partitions });
+      await deleteRecords(cluster, pipeline.input, partitions);
       pipeline.kill('SIGCONT');
     },
   },

@@ -13,7 +13,7 @@ import { TopicWriter } from '../../../src/connectors/kafka/topic-writer.ts';
 import { SluiceError } from '../../../src/core/errors.ts';
 import { KafkaCluster } from '../../support/kafka/cluster.ts';
 import { requireKafka } from '../../support/kafka/require.ts';
-import { numbered, produce, readTopic } from '../../support/kafka/topics.ts';
+import { deleteRecords, numbered, produce, readTopic } from '../../support/kafka/topics.ts';
 import { freePorts } from '../../support/ports.ts';
 import { times } from '../../support/tiers.ts';
 import { until } from '../../support/until.ts';
@@ -143,9 +143,7 @@ requireKafka('failures of Kafka', () => {
       await until(() => earlier.counters.records === 2, '2 records');
       await earlier.stop(1_000);
       await produce(cluster, topic, numbered(8, 1, 2));
-      const admin = await cluster.admin();
-      await admin.fetchTopicOffsets(topic);
-      await admin.deleteTopicRecords({ topic, partitions: [{ partition: 0, offset: '5' }] });
+      await deleteRecords(cluster, topic, [{ partition: 0, offset: '5' }]);
       const { promise: positioned, resolve } = Promise.withResolvers<void>();
       const lost: bigint[] = [];
       const observer = {
@@ -159,7 +157,7 @@ requireKafka('failures of Kafka', () => {
         const failure = await failureOf(processor.done);
         expect(failure.code).toBe('kafka_offset_lost');
         expect(failure.extra).toMatchObject({ committed: '2', low: '5', high: '10' });
-        const [offsets] = await admin.fetchOffsets({ groupId: `g-${topic}`, topics: [topic] });
+        const [offsets] = await (await cluster.admin()).fetchOffsets({ groupId: `g-${topic}`, topics: [topic] });
         expect(offsets!.partitions[0]!.offset).toBe('2');
       } else {
         await positioned;
@@ -178,7 +176,7 @@ requireKafka('failures of Kafka', () => {
     await produce(cluster, topic, numbered(10));
     const admin = await cluster.admin();
     await admin.setOffsets({ groupId: `g-${topic}`, topic, partitions: [{ partition: 0, offset: '2' }] });
-    await admin.deleteTopicRecords({ topic, partitions: [{ partition: 0, offset: '5' }] });
+    await deleteRecords(cluster, topic, [{ partition: 0, offset: '5' }]);
     const lost: bigint[] = [];
     const observer = { onOffsetLost: ({ offset }: { offset: bigint }) => lost.push(offset) };
     const start = () => TransactionalProcessor.start(options(topic, { outputTopic, onOffsetLost: 'latest', observer }));
@@ -216,9 +214,7 @@ requireKafka('failures of Kafka', () => {
     await taken.promise;
     // The member holds the first fetch and is paused behind it.
     await produce(cluster, topic, numbered(20, 1, 10));
-    const admin = await cluster.admin();
-    await admin.fetchTopicOffsets(topic);
-    await admin.deleteTopicRecords({ topic, partitions: [{ partition: 0, offset: '20' }] });
+    await deleteRecords(cluster, topic, [{ partition: 0, offset: '20' }]);
     hold.resolve();
     await until(async () => (await readTopic(cluster, outputTopic)).some((r) => r.key === 'k29'), 'the last record');
     expect(processor.counters.restarts).toBeGreaterThan(0);

@@ -10,7 +10,7 @@ import { MAIN, scratch, sluiceHere } from '../../support/cli.ts';
 import { someApplications } from '../../support/kafka/applications.ts';
 import { KafkaCluster } from '../../support/kafka/cluster.ts';
 import { requireKafka } from '../../support/kafka/require.ts';
-import { produce } from '../../support/kafka/topics.ts';
+import { deleteRecords, produce } from '../../support/kafka/topics.ts';
 import { requirePostgres } from '../../support/postgres/require.ts';
 import { type PostgresServer, startPostgres } from '../../support/postgres/server.ts';
 import { SEED, times } from '../../support/tiers.ts';
@@ -118,12 +118,8 @@ kafka: { brokers: ["${cluster.brokers[0]}"], session_timeout_ms: 2000 }
       await feed(0);
       await run();
       await feed(ROUND);
-      const admin = await cluster.admin();
       const kept = 100;
-      await admin.deleteTopicRecords({
-        topic: name,
-        partitions: [{ partition: 0, offset: String(2 * ROUND - kept) }],
-      });
+      await deleteRecords(cluster, name, [{ partition: 0, offset: String(2 * ROUND - kept) }]);
       await run();
       const places = async () => {
         const { rows } = await server.query(`SELECT "offset"::int AS n FROM ${name}_rows WHERE "offset" >= ${ROUND}`);

@@ -23,6 +23,18 @@ export async function addPartitions(cluster: KafkaCluster, topics: string[], cou
   for (const topic of topics) await cluster.accepts(topic, count);
 }
 
+/** Deletes the records of partitions before an offset. */
+export async function deleteRecords(
+  cluster: KafkaCluster,
+  topic: string,
+  before: readonly { partition: number; offset: string }[],
+): Promise<void> {
+  const admin = await cluster.admin();
+  // kafkajs does not ask for the leaders of a topic that it has not heard of.
+  await admin.fetchTopicOffsets(topic);
+  await admin.deleteTopicRecords({ topic, partitions: [...before] });
+}
+
 /** `count` records: key k<i>, value v<i>, header id; spread over the partitions in turn. */
 export const numbered = (count: number, partitions = 1, from = 0): Message[] =>
   Array.from({ length: count }, (_, i) => ({

@@ -1,5 +1,6 @@
 // Facts about topics and groups, as the broker has them.
 import { expect } from 'vitest';
+import { deleteRecords } from '../../../support/kafka/topics.ts';
 import { freePorts } from '../../../support/ports.ts';
 import { until } from '../../../support/until.ts';
 import { type Behaves, type Bench, codeOf, counted, failureOf } from './harness.ts';
@@ -69,8 +70,7 @@ export function admins(bench: () => Bench, behaves: Behaves): void {
     const topic = await bench().topic(2);
     const admin = client.admin(connection);
     await bench().write(topic, 0, counted(10));
-    const kafkajs = await cluster.admin();
-    await kafkajs.deleteTopicRecords({ topic, partitions: [{ partition: 0, offset: '4' }] });
+    await deleteRecords(cluster, topic, [{ partition: 0, offset: '4' }]);
     const producer = cluster
       .client()
       .producer({ transactionalId: bench().name('open'), maxInFlightRequests: 1, idempotent: true });

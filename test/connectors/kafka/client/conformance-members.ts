@@ -1,6 +1,6 @@
 // Membership and reading: who has which partition, and what comes from it.
 import { expect } from 'vitest';
-import { addPartitions } from '../../../support/kafka/topics.ts';
+import { addPartitions, deleteRecords } from '../../../support/kafka/topics.ts';
 import { until } from '../../../support/until.ts';
 import { type Behaves, type Bench, codeOf, counted, valuesOf } from './harness.ts';
 
@@ -39,8 +39,7 @@ export function members(bench: () => Bench, behaves: Behaves): void {
   behaves('an offset that is gone is told, and its partition is given anew', async () => {
     const topic = await bench().topic();
     await bench().write(topic, 0, counted(20));
-    const admin = await bench().cluster.admin();
-    await admin.deleteTopicRecords({ topic, partitions: [{ partition: 0, offset: '15' }] });
+    await deleteRecords(bench().cluster, topic, [{ partition: 0, offset: '15' }]);
     await using reader = bench().watch(topic, { from: null });
     await reader.joined(1);
     reader.member.startAt(0, 3n);
