@@ -121,6 +121,18 @@ inBrowser('each format is sent as its example, and the key is neither shown nor 
   expect(faults).toEqual([]);
 });
 
+inBrowser('a page whose scripts do not arrive tells what to do, and /docs where the document is', async () => {
+  const watched = await openPage(browser());
+  onTestFinished(() => watched.close());
+  await watched.page.route('**/*.js', (route) => route.abort());
+  await watched.page.goto(`${s.url}/docs`);
+  expect(await watched.page.innerText('#reference')).toBe(
+    'Loading. If this text remains, reload the page. The document is at /openapi.json.',
+  );
+  await watched.page.goto(`${s.url}/console`);
+  expect(await watched.page.innerText('#main')).toBe('Loading. If this text remains, reload the page.');
+});
+
 inBrowser('texts of answers and of the document are shown as text', async () => {
   const watched = await openPage(browser());
   onTestFinished(() => watched.close());
