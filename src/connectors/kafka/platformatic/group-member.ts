@@ -129,6 +129,10 @@ export class PlatformaticMember implements GroupMember {
       await this.#membership.commit(offsets);
     } catch (error) {
       this.#wakeUp();
+      // A member that fails closes its connections. The request did not fail because the broker is unreachable.
+      if (this.state === 'failed') {
+        throw new SluiceError('kafka_rebalanced', `${during}: the member is failed`, { cause: error });
+      }
       throw failure(error, during);
     }
   }
