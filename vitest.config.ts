@@ -82,7 +82,6 @@ export default defineConfig(({ mode }) => {
   const common = {
     testTimeout: tier === 'campaigns' ? 12 * 3_600_000 : TEST_TIMEOUT_MS,
     hookTimeout: TEST_TIMEOUT_MS,
-    teardownTimeout: TEST_TIMEOUT_MS,
     expect: { poll: { timeout: PATIENCE_MS } },
     pool: 'forks' as const,
     // Node runs the files as it runs the program.
@@ -103,6 +102,8 @@ export default defineConfig(({ mode }) => {
   return {
     test: {
       maxWorkers: 2,
+      // How long a process of tests may take to end before it is reported.
+      teardownTimeout: TEST_TIMEOUT_MS,
       // A given sequencer would disable --sequence.shuffle.
       ...(process.argv.some((word) => word.startsWith('--sequence'))
         ? {}
