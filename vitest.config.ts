@@ -103,7 +103,7 @@ export default defineConfig(({ mode }) => {
     test: {
       maxWorkers: 2,
       // How long a process of tests may take to end before it is reported.
-      teardownTimeout: TEST_TIMEOUT_MS,
+      teardownTimeout: PATIENCE_MS,
       // A given sequencer would disable --sequence.shuffle.
       ...(process.argv.some((word) => word.startsWith('--sequence'))
         ? {}
