@@ -8,6 +8,15 @@ import { ZstdFrames, zstd } from '../../../core/zstd.ts';
 export type BatchCompression = 'none' | 'gzip' | 'snappy' | 'lz4' | 'zstd';
 
 /**
+ * Maximum bytes of a decompressed batch. A batch with many compressed bytes may have more: MOST_RATIO times as many as
+ * compressed bytes. Without a limit, a batch of 1 MB could fill the memory.
+ */
+export const MOST_UNPACKED_BYTES = 128 * 1024 * 1024;
+const MOST_RATIO = 16;
+
+const tooLarge = (most: number): Error => new Error(`it has more than ${most} bytes`);
+
+/**
  * Header of the xerial framing that Java clients put around snappy blocks: magic number, version 1, compatible with
  * version 1.
  */
@@ -28,45 +37,70 @@ async function xerialCompress(plain: Buffer): Promise<Buffer> {
 }
 
 /** Also accepts raw snappy without framing, which librdkafka and other clients write. */
-async function xerialDecompress(packed: Buffer): Promise<Buffer> {
+async function xerialDecompress(packed: Buffer, most: number): Promise<Buffer> {
   if (packed.compare(XERIAL_HEAD, 0, XERIAL_MAGIC_BYTES, 0, XERIAL_MAGIC_BYTES) !== 0) {
+    if (snappyBytes(packed) > most) throw tooLarge(most);
     return snappy.uncompressSync(packed, { asBuffer: true }) as Buffer;
   }
-  const parts: Buffer[] = [];
+  const blocks: Buffer[] = [];
+  let bytes = 0;
   for (let i = XERIAL_HEAD.length; i < packed.length; ) {
     const size = packed.readInt32BE(i);
     i += 4;
     if (size < 0 || i + size > packed.length) throw new Error('a snappy block is cut off');
-    parts.push(snappy.uncompressSync(packed.subarray(i, i + size), { asBuffer: true }) as Buffer);
+    blocks.push(packed.subarray(i, i + size));
+    bytes += snappyBytes(blocks.at(-1)!);
     i += size;
   }
-  return Buffer.concat(parts);
+  if (bytes > most) throw tooLarge(most);
+  return Buffer.concat(blocks.map((block) => snappy.uncompressSync(block, { asBuffer: true }) as Buffer));
+}
+
+/** Size of a raw snappy block after decompression, as stated by its first bytes. The decoder allocates this size. */
+function snappyBytes(block: Buffer): number {
+  let size = 0;
+  for (let i = 0, scale = 1; i < Math.min(block.length, 5); i++, scale *= 128) {
+    size += (block[i]! & 127) * scale;
+    if (block[i]! < 128) break;
+  }
+  return size;
 }
 
 const gzipPack = promisify(gzip);
 
 /** Decompresses all gzip members. Only zero padding may follow the last member. */
-function gzipDecompress(packed: Buffer): Promise<Buffer> {
+function gzipDecompress(packed: Buffer, most: number): Promise<Buffer> {
   return new Promise((resolve, reject) => {
     // The option `info`, which the types omit, adds the decoder to the result. Its `bytesWritten` is the number of
     // consumed bytes.
-    gunzip(packed, { info: true }, (error, result) => {
+    gunzip(packed, { info: true, maxOutputLength: most }, (error, result) => {
       const { buffer, engine } = (result ?? {}) as unknown as { buffer: Buffer; engine: { bytesWritten: number } };
-      if (error) reject(error);
+      if (error) reject(isTooLarge(error) ? tooLarge(most) : error);
       else if (packed.subarray(engine.bytesWritten).some((byte) => byte !== 0)) reject(new Error(BEHIND_THE_LAST));
       else resolve(buffer);
     });
   });
 }
 
+const isTooLarge = (error: NodeJS.ErrnoException): boolean => error.code === 'ERR_BUFFER_TOO_LARGE';
+
 /** Decompresses all zstd frames. The decoder itself would stop after the first frame. */
-async function zstdDecompressAll(packed: Buffer): Promise<Buffer> {
+async function zstdDecompressAll(packed: Buffer, most: number): Promise<Buffer> {
   const unpack = promisify(zstd().zstdDecompress);
   const frames = new ZstdFrames();
   const pieces = [...frames.split(packed)];
   if (!frames.whole) throw new Error('a frame is cut off');
   const parts: Buffer[] = [];
-  for (const piece of pieces) parts.push(await unpack(piece));
+  let room = most;
+  for (const piece of pieces) {
+    // An empty frame is accepted even if no room is left. The decoder does not accept a limit of 0.
+    const part = await unpack(piece, { maxOutputLength: Math.max(1, room) }).catch((error) => {
+      throw isTooLarge(error) ? tooLarge(most) : error;
+    });
+    room -= part.length;
+    if (room < 0) throw tooLarge(most);
+    parts.push(part);
+  }
   return parts.length === 1 ? parts[0]! : Buffer.concat(parts);
 }
 
@@ -74,12 +108,16 @@ const LZ4_MAGIC = 0x184d2204;
 const BEHIND_THE_LAST = 'there are bytes after the last frame';
 
 /**
- * Decompresses all lz4 frames (format: lz4_Frame_format.md). The decoder itself would also accept a truncated frame.
+ * Decompresses all lz4 frames (format: lz4_Frame_format.md). The decoder itself would also accept a truncated frame, and
+ * frames of any size.
  */
-async function lz4DecompressAll(packed: Buffer): Promise<Buffer> {
+async function lz4DecompressAll(packed: Buffer, most: number): Promise<Buffer> {
   const parts: Buffer[] = [];
+  let bytes = 0;
   for (let at = 0; at < packed.length; ) {
-    const end = endOfLz4Frame(packed, at);
+    const { end, atMost } = lz4Frame(packed, at);
+    bytes += atMost;
+    if (bytes > most) throw tooLarge(most);
     parts.push(await decompressFrame(packed.subarray(at, end)));
     at = end;
   }
@@ -87,27 +125,37 @@ async function lz4DecompressAll(packed: Buffer): Promise<Buffer> {
   return parts.length === 1 ? parts[0]! : Buffer.concat(parts);
 }
 
-function endOfLz4Frame(packed: Buffer, start: number): number {
+/** Maximum bytes that lz4 makes of one compressed byte. */
+const LZ4_RATIO = 255;
+/** Size of the smallest maximum block size, and its code in the frame header; each further code is four times as large. */
+const LZ4_BLOCK = { code: 4, bytes: 64 * 1024 };
+
+/** The end of the frame at `start`, and the upper bound of its decompressed size, bytes. */
+function lz4Frame(packed: Buffer, start: number): { end: number; atMost: number } {
   if (start + 7 > packed.length) throw new Error('a frame is cut off');
   if (packed.readUInt32LE(start) !== LZ4_MAGIC) throw new Error(BEHIND_THE_LAST);
   const flags = packed[start + 4]!;
   const blockChecksum = flags & 0x10 ? 4 : 0;
+  const blockBytes = LZ4_BLOCK.bytes * 4 ** (((packed[start + 5]! >> 4) & 7) - LZ4_BLOCK.code);
+  let atMost = 0;
   let at = start + 7 + (flags & 0x08 ? 8 : 0) + (flags & 0x01 ? 4 : 0);
   for (;;) {
     if (at + 4 > packed.length) throw new Error('a frame is cut off');
     const size = packed.readUInt32LE(at) & 0x7fff_ffff;
     at += 4;
     if (size === 0) break;
+    atMost += Math.min(size * LZ4_RATIO, Math.max(size, blockBytes));
     at += size + blockChecksum;
   }
   at += flags & 0x04 ? 4 : 0;
   if (at > packed.length) throw new Error('a frame is cut off');
-  return at;
+  return { end: at, atMost };
 }
 
 interface Codec {
   compress(plain: Buffer): Promise<Buffer>;
-  decompress(packed: Buffer): Promise<Buffer>;
+  /** `most`: maximum size of the result, bytes. */
+  decompress(packed: Buffer, most: number): Promise<Buffer>;
 }
 
 const CODECS: Readonly<Record<PackedCompression, Codec>> = {
@@ -124,10 +172,12 @@ export const packBatch = (plain: Buffer, compression: PackedCompression): Promis
   CODECS[compression].compress(plain);
 
 /**
- * Decompresses all records of a batch. @throws Error if they are truncated or damaged, or bytes follow the last frame
+ * Decompresses all records of a batch.
+ * @throws Error if they are truncated or damaged, bytes follow the last frame, or they have more than
+ * MOST_UNPACKED_BYTES bytes and more than MOST_RATIO times the compressed bytes
  */
 export const unpackBatch = (packed: Buffer, compression: PackedCompression): Promise<Buffer> =>
-  CODECS[compression].decompress(packed);
+  CODECS[compression].decompress(packed, Math.max(MOST_UNPACKED_BYTES, MOST_RATIO * packed.length));
 
 /**
  * Size of a value after compression, bytes. Used to find out whether a record that seems too large fits when it is

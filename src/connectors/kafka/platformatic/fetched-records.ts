@@ -1,6 +1,6 @@
 // Decodes the bytes of a fetch response into committed records, each once.
 // Formats: https://kafka.apache.org/protocol (Fetch, version 11), https://kafka.apache.org/documentation/#recordbatch
-import { type BatchCompression, unpackBatch } from '../client/codecs.ts';
+import { type BatchCompression, MOST_UNPACKED_BYTES, unpackBatch } from '../client/codecs.ts';
 import {
   ATTRIBUTES_AT,
   COUNT_AT,
@@ -82,15 +82,26 @@ const CONTROL = 32;
 const ABORT_MARKER = 0;
 const CODECS = ['none', 'gzip', 'snappy', 'lz4', 'zstd'] as const satisfies readonly BatchCompression[];
 
+/** Maximum records of a batch. Each takes memory, even if it is empty and costs almost no compressed byte. */
+const MOST_BATCH_RECORDS = 2 ** 20;
+
 /**
- * Decodes the committed records from offset `from`, in order.
- * @throws Unreadable if a batch is damaged, of an old format, or compressed with an unknown codec
+ * Decodes the committed records from offset `from`, in order. Stops before a batch if the batches before it have more
+ * than `mostBytes` decompressed bytes; `next` is then the offset to fetch again from.
+ * @throws Unreadable if a batch is damaged, too large, of an old format, or compressed with an unknown codec
  */
-export async function decodeRecords(topic: string, fetched: FetchedPartition, from: bigint): Promise<CommittedRecords> {
+export async function decodeRecords(
+  topic: string,
+  fetched: FetchedPartition,
+  from: bigint,
+  mostBytes = MOST_UNPACKED_BYTES,
+): Promise<CommittedRecords> {
   const records: IncomingRecord[] = [];
   const filter = new AbortedFilter(fetched.aborted);
   let next = from;
+  let bytes = 0;
   for (const batch of batchesOf(fetched.batches)) {
+    if (bytes > mostBytes) break;
     const attributes = batch.readInt16BE(ATTRIBUTES_AT);
     const base = batch.readBigInt64BE(0);
     const last = base + BigInt(batch.readInt32BE(LAST_OFFSET_DELTA_AT));
@@ -107,6 +118,7 @@ export async function decodeRecords(topic: string, fetched: FetchedPartition, fr
     if (codec === undefined) throw new Unreadable('a batch is compressed with an unknown codec');
     const packed = batch.subarray(BATCH_OVERHEAD);
     const plain = codec === 'none' ? packed : await unpackBatch(packed, codec).catch(refuse(codec));
+    bytes += plain.length;
     readRecords(plain, { topic, partition: fetched.partition, from, base, batch, attributes }, records);
   }
   return { records, next };
@@ -177,6 +189,7 @@ interface Frame {
 function readRecords(plain: Buffer, frame: Frame, to: IncomingRecord[]): void {
   const { topic, partition, from, base, batch, attributes } = frame;
   const count = batch.readInt32BE(COUNT_AT);
+  if (count > MOST_BATCH_RECORDS) throw new Unreadable(`a batch has more than ${MOST_BATCH_RECORDS} records`);
   const appended = (attributes & LOG_APPEND_TIME) !== 0;
   const time = Number(batch.readBigInt64BE(appended ? MAX_TIMESTAMP_AT : FIRST_TIMESTAMP_AT));
   const skipped = from > base ? Number(from - base) : 0;

@@ -1,8 +1,19 @@
 // From the bytes of a fetch to records: whatever the batches hold comes out, and damaged ones do not.
 
 import { expect, test } from 'vitest';
-import { type PackedCompression, packBatch } from '../../../../src/connectors/kafka/client/codecs.ts';
-import { type BatchRecord, encodeRecordBatch } from '../../../../src/connectors/kafka/client/record-batch.ts';
+import {
+  MOST_UNPACKED_BYTES,
+  type PackedCompression,
+  packBatch,
+} from '../../../../src/connectors/kafka/client/codecs.ts';
+import {
+  ATTRIBUTES_AT,
+  type BatchRecord,
+  COUNT_AT,
+  CRC_AT,
+  crc32c,
+  encodeRecordBatch,
+} from '../../../../src/connectors/kafka/client/record-batch.ts';
 import { Unreadable } from '../../../../src/connectors/kafka/platformatic/broker-failures.ts';
 import { decodeRecords, type FetchedPartition } from '../../../../src/connectors/kafka/platformatic/fetched-records.ts';
 import fc from '../../../support/seeded-fast-check.ts';
@@ -27,6 +38,7 @@ async function encoded(
   records: readonly BatchRecord[],
   codec = 0,
   transactional = false,
+  pack: (plain: Buffer) => Promise<Buffer> = (plain) => packBatch(plain, CODECS[codec] as PackedCompression),
 ): Promise<Buffer> {
   const placed = records.map((r, offsetDelta) => ({ ...r, offsetDelta }));
   const head = {
@@ -37,12 +49,8 @@ async function encoded(
     firstSequence: 0,
     transactional,
   };
-  const name = CODECS[codec] as PackedCompression;
-  const bytes = await encodeRecordBatch(
-    placed,
-    { ...head, lastOffsetDelta: records.length - 1, compression: codec },
-    (plain) => packBatch(plain, name),
-  );
+  const settings = { ...head, lastOffsetDelta: records.length - 1, compression: codec };
+  const bytes = await encodeRecordBatch(placed, settings, pack);
   // The broker puts the offset in; the checksum begins behind it.
   bytes.writeBigInt64BE(base, 0);
   return bytes;
@@ -103,4 +111,65 @@ test('records of an aborted transaction are left out, those of others are not', 
   expect(await offsets([{ producerId: 7n, first: 2n }])).toEqual([0n, 1n]);
   expect(await offsets([{ producerId: 7n, first: 0n }])).toEqual([1n]);
   expect(await offsets([{ producerId: 8n, first: 0n }])).toEqual([0n, 1n, 2n]);
+});
+
+test.each(['gzip', 'snappy', 'lz4', 'zstd'] as const)(
+  'a %s batch of a megabyte that unpacks to more than the limit is unreadable',
+  async (codec) => {
+    const piece = await packBatch(Buffer.alloc(2 ** 20), codec);
+    // The framing of the Java client around snappy has one head.
+    const head = codec === 'snappy' ? 16 : 0;
+    const pieces = Array.from({ length: MOST_UNPACKED_BYTES / 2 ** 20 + 1 }, () => piece.subarray(head));
+    const bomb = Buffer.concat([piece.subarray(0, head), ...pieces]);
+    expect(bomb.length * 16).toBeLessThan(MOST_UNPACKED_BYTES);
+    const one = [{ key: null, value: Buffer.from('x') }];
+    const whole = await encoded(0n, one, CODECS.indexOf(codec), false, async () => bomb);
+    const found = await decodeRecords('t', fetched(whole), 0n).catch((error: unknown) => error);
+    expect(found).toBeInstanceOf(Unreadable);
+    expect((found as Error).message).toBe(
+      `a batch compressed with ${codec} cannot be decompressed: it has more than ${MOST_UNPACKED_BYTES} bytes`,
+    );
+  },
+);
+
+test('raw snappy that states a size above the limit is rejected before the size is allocated', async () => {
+  const stated = Buffer.from([0xff, 0xff, 0xff, 0xff, 0x0f, ...new Uint8Array(8)]);
+  const whole = await encoded(0n, [{ key: null, value: null }], CODECS.indexOf('snappy'), false, async () => stated);
+  await expect(decodeRecords('t', fetched(whole), 0n)).rejects.toThrow(`more than ${MOST_UNPACKED_BYTES} bytes`);
+});
+
+test('a batch that states millions of records is unreadable', async () => {
+  const whole = await encoded(0n, [{ key: null, value: Buffer.from('x') }]);
+  whole.writeInt32BE(2 ** 20 + 1, COUNT_AT);
+  whole.writeUInt32BE(crc32c(whole, ATTRIBUTES_AT), CRC_AT);
+  await expect(decodeRecords('t', fetched(whole), 0n)).rejects.toThrow('more than 1048576 records');
+});
+
+test('a fetch that is decoded in several steps gives each record once, whatever the steps', async () => {
+  await fc.assert(
+    fc.asyncProperty(
+      fc.array(batch, { minLength: 1, maxLength: 4 }),
+      fc.nat(600),
+      fc.boolean(),
+      async (batches, mostBytes, aborts) => {
+        const whole: Buffer[] = [];
+        let offset = 0n;
+        for (const { records, codec } of batches) {
+          whole.push(await encoded(offset, records, codec, aborts));
+          offset += BigInt(records.length);
+        }
+        const answer = fetched(Buffer.concat(whole), aborts ? [{ producerId: 7n, first: 1n }] : []);
+        const atOnce = (await decodeRecords('t', answer, 0n)).records;
+        const stepwise: typeof atOnce = [];
+        for (let at = 0n; at < offset; ) {
+          const { records, next } = await decodeRecords('t', answer, at, mostBytes);
+          expect(next).toBeGreaterThan(at);
+          stepwise.push(...records);
+          at = next;
+        }
+        expect(stepwise).toEqual(atOnce);
+      },
+    ),
+    { numRuns: 60 },
+  );
 });
