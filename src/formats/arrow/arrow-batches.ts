@@ -6,6 +6,7 @@ import { decodeMessage as untypedDecodeMessage } from '@uwdata/flechette/src/dec
 // @ts-expect-error As above.
 import { createTable as untypedCreateTable } from '@uwdata/flechette/src/decode/table-from-ipc.js';
 import { EventLoopTurns } from '../../core/async.ts';
+import { mostDecompressed } from '../../core/decompressed-size.ts';
 import { zstd } from '../../core/zstd.ts';
 import { checkScale } from '../columns/json-text.ts';
 import type { TableBudget } from '../columns/table-limits.ts';
@@ -108,9 +109,8 @@ const UNCOMPRESSED = -1n;
 const aligned = (bytes: number): number => (bytes + 63) & ~63;
 /** Size in bytes above which a buffer is decompressed in another thread. */
 const LARGE = 64 * 1024;
-/** A decompressed message may have `MOST_EXPANDED` bytes, or `MOST_RATIO` times its compressed size if that is more. */
+/** Limit of a decompressed message, as `least` of `mostDecompressed`. */
 const MOST_EXPANDED = 256 * 1024 * 1024;
-const MOST_RATIO = 16;
 
 /**
  * The columns of a schema message.
@@ -202,7 +202,7 @@ export class ArrowBatches {
 
   #checkTotal(total: number, stored: number): void {
     const { batchBytes, budget } = this.#limits;
-    const most = Math.min(batchBytes, Math.max(MOST_EXPANDED, stored * MOST_RATIO), MOST_BODY);
+    const most = Math.min(batchBytes, mostDecompressed(MOST_EXPANDED, stored), MOST_BODY);
     if (!(total <= most)) throw tooLarge(most);
     budget.addBytes(total);
   }

@@ -3,6 +3,7 @@ import { gunzipSync } from 'node:zlib';
 import type { PageHeader } from 'hyparquet';
 import { parquetHeader } from 'hyparquet/src/column.js';
 import { deltaBinaryUnpack } from 'hyparquet/src/delta.js';
+import { mostDecompressed } from '../../core/decompressed-size.ts';
 import { SluiceError } from '../../core/errors.ts';
 import { zstd } from '../../core/zstd.ts';
 import { checkThrift } from './thrift-check.ts';
@@ -83,12 +84,8 @@ const SLACK = 8;
  * megabyte.
  */
 export const MOST_PAGE_BYTES = 64 * 1024 * 1024;
-/**
- * The current pages of all columns may have `MOST_HELD_BYTES` together, or `MOST_RATIO` times their stored size if that
- * is more.
- */
+/** Limit of the current pages of all columns together, as `least` of `mostDecompressed`. */
 const MOST_HELD_BYTES = 128 * 1024 * 1024;
-const MOST_RATIO = 16;
 
 /** The total size of the pages that all columns of a table hold in memory. */
 export class HeldPages {
@@ -99,7 +96,7 @@ export class HeldPages {
   replace(before: PageSize, now: PageSize): void {
     this.#bytes += now.bytes - before.bytes;
     this.#stored += now.stored - before.stored;
-    const most = Math.max(MOST_HELD_BYTES, MOST_RATIO * this.#stored);
+    const most = mostDecompressed(MOST_HELD_BYTES, this.#stored);
     if (this.#bytes > most) {
       throw new SluiceError(
         'limit_exceeded',

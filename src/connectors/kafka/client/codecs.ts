@@ -3,16 +3,13 @@ import { promisify } from 'node:util';
 import { gunzip, gzip } from 'node:zlib';
 import { compressFrame, decompressFrame } from 'lz4-napi';
 import snappy from 'snappy';
+import { mostDecompressed } from '../../../core/decompressed-size.ts';
 import { ZstdFrames, zstd } from '../../../core/zstd.ts';
 
 export type BatchCompression = 'none' | 'gzip' | 'snappy' | 'lz4' | 'zstd';
 
-/**
- * Maximum bytes of a decompressed batch. A batch with many compressed bytes may have more: MOST_RATIO times as many as
- * compressed bytes. Without a limit, a batch of 1 MB could fill the memory.
- */
+/** Limit of a decompressed batch, as `least` of `mostDecompressed`. */
 export const MOST_UNPACKED_BYTES = 128 * 1024 * 1024;
-const MOST_RATIO = 16;
 
 const tooLarge = (most: number): Error => new Error(`it has more than ${most} bytes`);
 
@@ -48,8 +45,9 @@ async function xerialDecompress(packed: Buffer, most: number): Promise<Buffer> {
     const size = packed.readInt32BE(i);
     i += 4;
     if (size < 0 || i + size > packed.length) throw new Error('a snappy block is cut off');
-    blocks.push(packed.subarray(i, i + size));
-    bytes += snappyBytes(blocks.at(-1)!);
+    const block = packed.subarray(i, i + size);
+    blocks.push(block);
+    bytes += snappyBytes(block);
     i += size;
   }
   if (bytes > most) throw tooLarge(most);
@@ -75,14 +73,12 @@ function gzipDecompress(packed: Buffer, most: number): Promise<Buffer> {
     // consumed bytes.
     gunzip(packed, { info: true, maxOutputLength: most }, (error, result) => {
       const { buffer, engine } = (result ?? {}) as unknown as { buffer: Buffer; engine: { bytesWritten: number } };
-      if (error) reject(isTooLarge(error) ? tooLarge(most) : error);
+      if (error) reject(error);
       else if (packed.subarray(engine.bytesWritten).some((byte) => byte !== 0)) reject(new Error(BEHIND_THE_LAST));
       else resolve(buffer);
     });
   });
 }
-
-const isTooLarge = (error: NodeJS.ErrnoException): boolean => error.code === 'ERR_BUFFER_TOO_LARGE';
 
 /** Decompresses all zstd frames. The decoder itself would stop after the first frame. */
 async function zstdDecompressAll(packed: Buffer, most: number): Promise<Buffer> {
@@ -94,9 +90,7 @@ async function zstdDecompressAll(packed: Buffer, most: number): Promise<Buffer> 
   let room = most;
   for (const piece of pieces) {
     // An empty frame is accepted even if no room is left. The decoder does not accept a limit of 0.
-    const part = await unpack(piece, { maxOutputLength: Math.max(1, room) }).catch((error) => {
-      throw isTooLarge(error) ? tooLarge(most) : error;
-    });
+    const part = await unpack(piece, { maxOutputLength: Math.max(1, room) });
     room -= part.length;
     if (room < 0) throw tooLarge(most);
     parts.push(part);
@@ -173,11 +167,18 @@ export const packBatch = (plain: Buffer, compression: PackedCompression): Promis
 
 /**
  * Decompresses all records of a batch.
- * @throws Error if they are truncated or damaged, bytes follow the last frame, or they have more than
- * MOST_UNPACKED_BYTES bytes and more than MOST_RATIO times the compressed bytes
+ * @throws Error if they are truncated, damaged or too large, or bytes follow the last frame
  */
-export const unpackBatch = (packed: Buffer, compression: PackedCompression): Promise<Buffer> =>
-  CODECS[compression].decompress(packed, Math.max(MOST_UNPACKED_BYTES, MOST_RATIO * packed.length));
+export async function unpackBatch(packed: Buffer, compression: PackedCompression): Promise<Buffer> {
+  const most = mostDecompressed(MOST_UNPACKED_BYTES, packed.length);
+  try {
+    return await CODECS[compression].decompress(packed, most);
+  } catch (error) {
+    // From zlib, whose message does not name the batch.
+    if ((error as NodeJS.ErrnoException).code === 'ERR_BUFFER_TOO_LARGE') throw tooLarge(most);
+    throw error;
+  }
+}
 
 /**
  * Size of a value after compression, bytes. Used to find out whether a record that seems too large fits when it is
