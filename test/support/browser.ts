@@ -32,7 +32,8 @@ export interface WatchedPage {
 }
 
 export async function openPage(browser: Browser, options: BrowserContextOptions = {}): Promise<WatchedPage> {
-  const context = await browser.newContext({ ignoreHTTPSErrors: true, ...options });
+  // axe measures contrast; in the middle of a transition of colors it is another.
+  const context = await browser.newContext({ ignoreHTTPSErrors: true, reducedMotion: 'reduce', ...options });
   const page = await context.newPage();
   context.setDefaultTimeout(PATIENCE_MS);
   const requests: string[] = [];

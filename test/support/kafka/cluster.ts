@@ -11,6 +11,7 @@ import type { Admin, Kafka } from 'kafkajs';
 import { openKafkajs } from '../../../src/connectors/kafka/kafkajs/connect.ts';
 import { PATIENCE_MS } from '../patience.ts';
 import { freePorts } from '../ports.ts';
+import { eventually } from '../until.ts';
 import { type KafkaHome, kafkaHome } from './install.ts';
 import { type ExtraSettings, type NodePorts, serverProperties } from './settings.ts';
 import { sharedBrokerPort } from './shared-broker.ts';
@@ -118,15 +119,13 @@ export class KafkaCluster implements AsyncDisposable {
    * little before, on a busy machine seconds before, and rejects records until then.
    */
   async accepts(topic: string, partitions: number): Promise<void> {
-    for (const end = Date.now() + PATIENCE_MS; ; await sleep(20)) {
+    await eventually(async () => {
       // A client for each attempt: kafkajs keeps what it heard of a topic, and asks for it also when it is deleted.
       const admin = this.client().admin();
       await admin.connect();
-      const offsets = await admin.fetchTopicOffsets(topic).catch((error: Error) => error);
-      await admin.disconnect();
-      if (!(offsets instanceof Error) && offsets.length >= partitions) return;
-      if (Date.now() > end) throw new Error(`the topic ${topic} does not accept requests`, { cause: offsets });
-    }
+      const offsets = await admin.fetchTopicOffsets(topic).finally(() => admin.disconnect());
+      if (offsets.length < partitions) throw new Error(`${topic} has ${offsets.length} of ${partitions} partitions`);
+    });
   }
 
   async startNode(id: number): Promise<void> {
