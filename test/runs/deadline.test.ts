@@ -26,10 +26,18 @@ test('the end is foreseen from the bytes that are read', () => {
   expect(told[2]).toBe(`the run was late: it ended 1:00 after its deadline, ${localTime(60 * MINUTE)}`);
 });
 
-test('of an input without an end that is known, it is late when the deadline is over', () => {
+test.each([
+  ['of an input without an end that is known', { bytesRead: 5, totalBytes: null }],
+  ['of an empty input', { bytesRead: 0, totalBytes: 0 }],
+])('%s, it is late when the deadline is over', (_what, progress) => {
   const told: string[] = [];
   const watch = new DeadlineWatch({ deadline: MINUTE, began: 0, log: (_level, _event, says) => told.push(says) });
-  expect(watch.look({ bytesRead: 5, totalBytes: null }, MINUTE - 1000)).toBe(1);
-  expect(watch.look({ bytesRead: 5, totalBytes: null }, MINUTE + 1000)).toBe(-1);
+  expect(watch.look(progress, MINUTE - 1000)).toBe(1);
+  expect(watch.look(progress, MINUTE + 1000)).toBe(-1);
   expect(told).toHaveLength(1);
+});
+
+test('a few bytes of the first seconds foresee nothing', () => {
+  const watch = new DeadlineWatch({ deadline: MINUTE, began: 0, log: () => undefined });
+  expect(watch.look({ bytesRead: 1, totalBytes: 1000 }, 1)).toBeCloseTo(59.999);
 });

@@ -147,6 +147,78 @@ test('a counter that restarted counts from 0; names of models are shown without 
   expect(text).not.toContain('\x1b');
 });
 
+test('all figures of a service and a pipeline: rates of ten seconds, the largest first, five of each', () => {
+  const models = (rows: (n: number) => number): string =>
+    [1, 2, 3, 4, 5, 6].map((n) => `sluice_rows_total{model="m${n}"} ${rows(n)}\n`).join('');
+  const requests = (served: number, fast: number, watching: number): string => `sluice_http_requests_queued 3
+sluice_http_request_seconds_count{route="/predict"} ${served}
+sluice_http_request_seconds_count{route="/metrics"} ${watching}
+sluice_http_request_seconds_bucket{route="/predict",le="0.1"} ${fast}
+sluice_http_request_seconds_bucket{route="/predict",le="0.3"} ${served}
+sluice_http_request_seconds_bucket{route="/predict",le="+Inf"} ${served}
+sluice_http_request_seconds_bucket{route="/metrics",le="0.1"} ${watching}
+sluice_http_request_seconds_bucket{route="/metrics",le="+Inf"} ${watching}
+`;
+  const before = `${models((n) => 1000 * n)}${requests(100, 60, 9000)}sluice_rows_rejected_total{code="bad_number"} 5
+sluice_http_errors_total{code="unknown_model"} 1
+sluice_worker_busy_seconds_total{worker="0"} 10
+sluice_worker_busy_seconds_total{worker="1"} 20
+process_cpu_seconds_total 7
+sluice_dead_letters_total{pipeline="loans",code="bad_number"} 2
+`;
+  const now = `${models((n) => 1000 * n + (n === 2 ? 5000 : n === 6 ? 25 : 0))}${requests(200, 110, 9900)}sluice_ready 1
+sluice_rows_rejected_total{code="bad_number"} 45
+sluice_rows_rejected_total{code="missing_value"} 1200
+sluice_rows_rejected_total{code="unknown_category"} 0
+sluice_http_errors_total{code="unknown_model"} 21
+sluice_jobs{state="running"} 2
+sluice_jobs{state="queued"} 1234
+sluice_jobs{state="failed"} 1
+sluice_workers 2
+sluice_worker_busy_seconds_total{worker="0"} 16
+sluice_worker_busy_seconds_total{worker="1"} 25
+process_cpu_seconds_total 19.5
+process_resident_memory_bytes ${250 * 2 ** 20}
+sluice_kafka_lag_records{pipeline="loans",partition="0"} 9
+sluice_kafka_lag_records{pipeline="cards",partition="0"} 9
+sluice_kafka_lag_records{pipeline="cards",partition="1"} 2
+sluice_kafka_lag_seconds{pipeline="cards",partition="0"} 4
+sluice_kafka_lag_seconds{pipeline="cards",partition="1"} 31
+sluice_kafka_lag_seconds{pipeline="loans",partition="0"} 0
+sluice_dead_letters_total{pipeline="loans",code="bad_number"} 17
+`;
+  const lines = topLines(scrape(5000, before), scrape(15_000, now));
+  expect(lines.join('\n')).toBe(`  ready             yes
+  rows/s            503
+  rejects/s         124
+  requests/s        10
+  errors/s          2.0
+  latency p50, p95  100 ms, 280 ms
+  requests waiting  3
+  jobs              2 running, 1,234 queued, 1 failed
+  workers           2, 55 % busy
+  CPU               1.25 cores
+  memory            250 MB
+
+  pipeline  lag  oldest  dead letters/s
+  cards      11    31 s               0
+  loans       9     0 s             1.5
+
+  model  rows/s   rows
+  m2        500  7,000
+  m6        2.5  6,025
+  m5          0  5,000
+  m4          0  4,000
+  m3          0  3,000
+
+  rows rejected by code    now  total
+  missing_value          1,200  1,200
+  bad_number                40     45
+
+  requests failed by code  now  total
+  unknown_model             20     21`);
+});
+
 test('quantiles are interpolated within a bucket', () => {
   const buckets = new Map([['0.1', 10], ['0.2', 20], ['+Inf', 20]]); // biome-ignore format: one line
   expect(quantileOf(buckets, 0.75)).toBeCloseTo(0.15, 12);
