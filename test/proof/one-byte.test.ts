@@ -8,8 +8,7 @@ import { Random } from '../../src/core/random.ts';
 import { ONNXRUNTIME_VERSION } from '../../src/core/version.ts';
 import { canonicalJson, type JsonValue } from '../../src/proof/canonical-json.ts';
 import { seal, unseal } from '../../src/proof/envelope.ts';
-import type { Predicate } from '../../src/proof/statement.ts';
-import { merkleRoot } from '../../src/proof/statement.ts';
+import { merkleRoot, type Predicate, predicateOf } from '../../src/proof/statement.ts';
 import { readManifest, verifyOutput } from '../../src/runs/checks/verify-output.ts';
 import { scratch, sluiceHere } from '../support/cli.ts';
 import { makePackage } from '../support/registries/packages.ts';
@@ -150,6 +149,35 @@ test('without the package, or with another one, only the block is named', async 
   writeFileSync(path.join(folder, 'm/more.txt'), 'other');
   const { findings } = await verify(folder);
   expect(findings).toMatchObject([{ file: 'output', rows: [] }, { file: 'package' }]);
+});
+
+test('a sealed manifest whose parts contradict each other is damaged, and the message names the part', async () => {
+  const folder = await scored();
+  const file = path.join(folder, 'out.csv.manifest.json');
+  const { statement } = unseal(readFileSync(file, 'utf8'), null);
+  type Statement = { _type: string; predicateType: string; subject: { name: string }[]; predicate: Predicate };
+  expect(predicateOf(statement).rows).toMatchObject({ read: 600, rejected: 15 });
+  const cases: [wanted: string, change: (s: Statement) => void][] = [
+    ['does not describe an output', (s) => { s._type += '0'; }],
+    ['does not describe an output', (s) => { s.predicateType += '0'; }],
+    ['contradict each other', (s) => { s.subject[0]!.name = 'other.csv'; }],
+    ['contradict each other', (s) => { (s.predicate.blocks as unknown as { count: number }).count++; }],
+    ['are not the sum', (s) => { s.predicate.rows.scored++; }],
+    ['are not the sum', (s) => { s.predicate.rows.skipped++; }],
+    // The sum of the rows is right, but not the sum of the codes.
+    ['are not the sum', (s) => { s.predicate.rows.rejected++; s.predicate.rows.scored--; }],
+    ['are not the sum', (s) => { s.predicate.rows.rejected_by_code = { bad_number: 1 }; }],
+    ['do not add up', (s) => { s.predicate.rows.scored++; s.predicate.rows.read++; }],
+    ['a path instead of a file name', (s) => { s.predicate.input.name = '../in.csv'; }],
+    ['its time is invalid', (s) => { s.predicate.finished = 'yesterday'; }],
+  ]; // biome-ignore format: a table
+  for (const [wanted, change] of cases) {
+    const copy = structuredClone(statement);
+    change(copy as unknown as Statement);
+    expect(() => predicateOf(copy), String(change)).toThrow(wanted);
+    writeFileSync(file, seal(copy, null));
+    expect((await verify(folder)).findings.map((f) => f.text)).toEqual([expect.stringContaining(wanted)]);
+  }
 });
 
 test('a manifest with another list of blocks fails its root, its seal or its signature', async () => {
