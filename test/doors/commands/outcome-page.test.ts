@@ -33,6 +33,9 @@ test.each([
   ['probabilities that are too low', group({ calibration: { ...group().calibration!, ece: 0.03, deciles: [{ rows: 10_000, meanProbability: 0.77, observedRate: 0.8 }] } }), [], 'warn', 'too low'],
   ['an AUC that falls', group(), months(0.8, 0.79, 0.7), 'warn', 'from 0.800 (2026-01) to 0.700 (2026-03)'],
   ['an AUC that falls by chance', group(), months(0.8, 0.7).map((m) => ({ ...m, positives: 80, negatives: 20 })), 'good', 'AUC 0.800'],
+  // 51 and 58 rows are the example of Hanley and McNeil: the standard error of 0.893 is 0.0325. Those of 0.79 and 0.77 are 0.0442 and 0.0459.
+  ['an AUC that falls by a little less than two standard errors', group(), months(0.893, 0.79).map((m) => ({ ...m, positives: 51, negatives: 58 })), 'good', 'AUC 0.800'],
+  ['an AUC that falls by a little more', group(), months(0.893, 0.77).map((m) => ({ ...m, positives: 51, negatives: 58 })), 'warn', 'from 0.893 (2026-01) to 0.770 (2026-02)'],
   ['a calibration that differs by chance', group({ rows: 40, calibration: { ...group().calibration!, ece: 0.06, deciles: [{ rows: 40, meanProbability: 0.86, observedRate: 0.8 }] } }), [], 'good', 'agree'],
   ['one outcome only', group({ auc: null, gini: null, ks: null }), [], 'none', 'undefined'],
 ] as const)('the verdict of %s', (_, whole, byMonth, level, point) => {
