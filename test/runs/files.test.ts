@@ -5,6 +5,7 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
+import { text } from 'node:stream/consumers';
 import { gunzipSync, gzipSync, zstdCompressSync, zstdDecompressSync } from 'node:zlib';
 import { asyncBufferFromFile, parquetReadObjects } from 'hyparquet';
 import { describe, expect, onTestFinished, test } from 'vitest';
@@ -223,7 +224,8 @@ test.each([
     path.join(folder, 'p.yaml'),
     'model: credit-default\nsource: { type: stdio }\nsink: { type: stdio }\nscore: { workers: 1 }\n',
   );
-  const child = spawn(process.execPath, [MAIN, ...args], { cwd: folder, stdio: ['pipe', 'pipe', 'inherit'] });
+  const child = spawn(process.execPath, [MAIN, ...args], { cwd: folder });
+  const messages = text(child.stderr!);
   onTestFinished(() => {
     child.kill('SIGKILL');
   });
@@ -234,5 +236,5 @@ test.each([
   expect(answered.trimEnd().split('\n').map((l) => JSON.parse(l).row)).toEqual([1, 2]); // biome-ignore format: one line
   child.stdin!.end(`${rows[2]}\n`);
   const [code] = await once(child, 'close');
-  expect(code).toBe(0);
+  expect(code, await messages).toBe(0);
 });
