@@ -11,12 +11,14 @@ const REPEATS =
   /import \{[^}]*\b(?:campaignTest|campaignTestNeeding|times|stride|describeEach|testOfMany|TIER)\b[^}]*\} from '[^']*\/(?:tiers|tools)\.ts'/;
 /** Test files whose repetitions are in modules that they share. */
 const REPEAT_TOO = /^test\/(?:formats\/decode|connectors\/kafka\/client|oracle)\//;
-/** What `npm run test:campaigns` runs. */
-const campaigns = (): string[] =>
+const testFiles = (): string[] =>
   readdirSync('test', { recursive: true, encoding: 'utf8' })
     .filter((file) => file.endsWith('.test.ts'))
-    .map((file) => `test/${file}`)
-    .filter((file) => REPEAT_TOO.test(file) || REPEATS.test(readFileSync(file, 'utf8')));
+    .map((file) => `test/${file}`);
+
+/** What `npm run test:campaigns` runs. */
+const campaigns = (): string[] =>
+  testFiles().filter((file) => REPEAT_TOO.test(file) || REPEATS.test(readFileSync(file, 'utf8')));
 
 /**
  * Left out of `npm test`: each takes seconds of CPU, and what it is about has a property, the combinations of test/oracle or an entry
@@ -24,9 +26,10 @@ const campaigns = (): string[] =>
  */
 const NOT_QUICK = [
   'test/config/yaml-cost.test.ts',
-  'test/docs/{compose,examples,library,options}.test.ts',
-  'test/doors/commands/{explain-interactions,launcher,loaded,model}.test.ts',
-  'test/doors/http/{audit,binary-tensors,bodies,client-certificates,connections,console,console-login,content-coding,cross-origin,fairness,interactions,logs,model-uploads,models,openapi,openapi-examples,proxies,raw-heads,reference-page,resumable-uploads,security,sigterm,tables,tenants,tokens,tus-clients,unread-answers,upload}.test.ts',
+  'test/demo/generate.test.ts',
+  'test/docs/{compose,examples,library,options,pages}.test.ts',
+  'test/doors/commands/{explain-interactions,launcher,loaded,model,standard-streams}.test.ts',
+  'test/doors/http/{audit,binary-tensors,bodies,client-certificates,connections,console,console-login,content-coding,cross-origin,fairness,file-modes,interactions,logs,model-uploads,models,openapi,openapi-examples,pipeline-states,proxies,raw-heads,reference-page,resumable-uploads,security,sigterm,tables,tenants,tokens,tus-clients,unread-answers,upload}.test.ts',
   'test/drift/counting.test.ts',
   'test/engine/{ahead,gradual,helping,host-events,score-file,whole,worker-death}.test.ts',
   'test/inference/explain/{answers,pairs,zoo}.test.ts',
@@ -44,11 +47,22 @@ const NOT_QUICK = [
   'test/pipeline/pipeline-config.test.ts',
   'test/report/pages-in-browser.test.ts',
   'test/project/init.test.ts',
-  'test/proof/replay-outputs.test.ts',
+  'test/proof/{changed-blocks,replay-outputs}.test.ts',
   'test/runs/{containers,gc-tuning,interactions,pipelines,read-pipeline,sealed-doors,shared-shards}.test.ts',
   'test/security/{amplification,fuzz,hostile-files}.test.ts',
   'test/wasm/planted-faults.test.ts',
 ];
+
+/** Imports of functions that define a test of `npm test`, and of those that define one of the other tiers only. */
+const TESTS_QUICK =
+  /import \{[^}]*\b(?:test|testNeeding|testOfMany|describeEach)\b[^}]*\} from '(?:vitest|[^']*\/(?:tiers|tools)\.ts)'/;
+const TESTS_LATER = /import \{[^}]*\b(?:check|campaign)Test(?:Needing)?\b[^}]*\} from '[^']*\/(?:tiers|tools)\.ts'/;
+/** Files that `npm test` would load only to skip each of their tests. */
+const skippedWhole = (): string[] =>
+  testFiles().filter((file) => {
+    const text = readFileSync(file, 'utf8');
+    return TESTS_LATER.test(text) && !TESTS_QUICK.test(text);
+  });
 
 /** Suites with a real broker. They mostly wait for it, so they share the processors with suites that compute. */
 const BROKERS = ['test/connectors/kafka/**/*.test.ts'];
@@ -94,11 +108,11 @@ export default defineConfig(({ mode }) => {
     setupFiles: 'test/support/setup.ts',
   };
   // Files that are named run in any tier. Those of brokers have nothing to do without one.
-  const notQuick = tier === 'quick' && isWhole ? NOT_QUICK : [];
+  const notQuick = tier === 'quick' && isWhole ? [...NOT_QUICK, ...skippedWhole()] : [];
   const files = tier === 'campaigns' ? campaigns() : ['test/**/*.test.ts'];
   // Vitest wants the files of a project as patterns: those that belong to another one are taken out of it.
   const kafka = tier === 'campaigns' ? files.filter((f) => f.startsWith('test/connectors/kafka/')) : BROKERS;
-  const omitted = notQuick.length > 0 ? globSync([...NOT_QUICK, ...BROKERS]).length : 0;
+  const omitted = notQuick.length > 0 ? globSync([...notQuick, ...BROKERS]).length : 0;
   return {
     test: {
       maxWorkers: 2,

@@ -23,6 +23,7 @@ import {
   startService,
 } from '../../support/service.ts';
 import { sharedService } from '../../support/shared-service.ts';
+import { checkTest } from '../../support/tiers.ts';
 
 type Row = Record<string, unknown>;
 const NO_BYTES = new Uint8Array(0);
@@ -80,7 +81,7 @@ test('a frame gives the predictions of JSON, rejected rows in their places', asy
   expect(rowsOf(answer.bytes)).toEqual(echoed);
 });
 
-test('an interpretation is that of JSON', async () => {
+checkTest('an interpretation is that of JSON', async () => {
   const s = await sharedService();
   const given = portfolio(20);
   const path = (format: string) => `${PREDICT}/interpretation.${format}?modelId=credit-default`;
@@ -93,7 +94,7 @@ test('an interpretation is that of JSON', async () => {
   }
 });
 
-test('predictions come back while the frame is still being sent', async () => {
+checkTest('predictions come back while the frame is still being sent', async () => {
   const s = await sharedService();
   const rows = Array.from({ length: 14 }, () => portfolio(1_000)).flat();
   const bytes = frame(rows, 1_000);
@@ -138,7 +139,7 @@ describe('refused with a code', () => {
     expect(status).toBeLessThan(500);
   });
 
-  test('other columns, and more rows, columns and bytes than a request may have, before its rows', async () => {
+  checkTest('other columns, and more rows, columns and bytes than a request may have, before its rows', async () => {
     const s = await startService(['limits.rows=100', 'limits.columns=30', 'limits.expanded_bytes=2000']);
     const names = Object.keys(portfolio(1)[0]!);
     const table = (of: DataType, columns: readonly string[], records: Columns) =>
