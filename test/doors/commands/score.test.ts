@@ -18,6 +18,7 @@ import { parse } from 'csv-parse/sync';
 import { describe, expect, test } from 'vitest';
 import { generatePortfolio } from '../../../src/demo/portfolio.ts';
 import { MAIN, type Run, scratch, sluice, sluiceHere, start } from '../../support/cli.ts';
+import { checkTest } from '../../support/tiers.ts';
 import { testNeeding } from '../../support/tools.ts';
 import { until } from '../../support/until.ts';
 
@@ -173,7 +174,7 @@ describe('streams', () => {
     expect(readFileSync(path.join(folder, 'out.tsv'), 'utf8')).toBe(run.stdout);
   });
 
-  test('a reader that goes away ends the run with a word', async () => {
+  checkTest('a reader that goes away ends the run with a word', async () => {
     const folder = scratch();
     const file = portfolioFile(folder, 30_000);
     const { child, done } = start(['score', file, '-m', 'credit-default@champion']);
@@ -203,7 +204,7 @@ describe('an output is whole or not there', () => {
     return run;
   };
 
-  test('SIGINT in the middle', async () => {
+  checkTest('SIGINT in the middle', async () => {
     const folder = scratch();
     const { child, done } = await inTheMiddle(folder);
     child.kill('SIGINT');
@@ -213,7 +214,7 @@ describe('an output is whole or not there', () => {
     expect(left(folder)).toEqual(['portfolio.csv']);
   });
 
-  test('kill -9 in the middle', async () => {
+  checkTest('kill -9 in the middle', async () => {
     const folder = scratch();
     const { child, done } = await inTheMiddle(folder);
     child.kill('SIGKILL');

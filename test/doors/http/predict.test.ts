@@ -282,7 +282,7 @@ test('a fatal error after the head cuts the connection: no summary, no closing c
   expect(result).toMatch(/^cut/);
 });
 
-test('a client that sends everything before it reads does not stall, and nothing is left of it', async () => {
+checkTest('a client that sends everything before it reads does not stall, and nothing is left of it', async () => {
   const s = await sharedService();
   const csv = portfolio(1).replaceAll(',', '\t');
   const [header, line] = csv.trimEnd().split('\n');
@@ -312,7 +312,7 @@ test('a client that sends everything before it reads does not stall, and nothing
   expect(await spilled()).toBe('0');
 });
 
-test('clients that leave in the middle leave nothing behind', async () => {
+checkTest('clients that leave in the middle leave nothing behind', async () => {
   const s = await sharedService();
   const body = portfolio(5000).replaceAll(',', '\t');
   const inFlight = async () => (await s.call('GET', '/metrics')).text;
