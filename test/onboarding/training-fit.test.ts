@@ -1,17 +1,14 @@
 // The figures that a registration reports of its training table, against the formulas of a textbook.
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { writeFileSync } from 'node:fs';
 import path from 'node:path';
-import { afterAll, expect } from 'vitest';
+import { expect } from 'vitest';
 import { Random } from '../../src/core/random.ts';
 import { NO_ENCODING } from '../../src/onboarding/encoding-file.ts';
 import { proposePackage } from '../../src/onboarding/register.ts';
 import { type Report, type Residual, reportMarkdown, type TrainingFit } from '../../src/onboarding/report-card.ts';
+import { scratch } from '../support/cli.ts';
 import { buildOnnx, type NodeSpec } from '../support/onnx-build.ts';
 import { checkTest } from '../support/tiers.ts';
-
-const folder = mkdtempSync(path.join(tmpdir(), 'sluice-training-fit-'));
-afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
 const ROWS = 600;
 const SHOPS = { north: 0, south: 1 };
@@ -47,14 +44,15 @@ async function fitOf(
       { name: 'c', type: 'float32', dims: [width], values: weights.map((w) => w.constant) },
     ],
   });
+  const folder = scratch();
   const at = (name: string, content: string | Uint8Array): string => {
     writeFileSync(path.join(folder, name), content);
     return path.join(folder, name);
   };
   const lines = APPLICATIONS.map(({ a, b, shop }, i) => `${a},${b},${shop},${outcomes[i]}`);
   const { report } = await proposePackage({
-    modelFile: at(`${output}.onnx`, onnx),
-    trainingFile: at(`${output}.csv`, `a,b,shop,outcome\n${lines.join('\n')}\n`),
+    modelFile: at('model.onnx', onnx),
+    trainingFile: at('train.csv', `a,b,shop,outcome\n${lines.join('\n')}\n`),
     id: 'm',
     version: 1,
     benchMs: 1,

@@ -1,18 +1,16 @@
 // Runs of files from the command line: names say formats at both ends, several inputs do not take each other down, and a pipe is
 // answered while it is still open.
 
-import { spawn } from 'node:child_process';
-import { once } from 'node:events';
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
-import { text } from 'node:stream/consumers';
 import { gunzipSync, gzipSync, zstdCompressSync, zstdDecompressSync } from 'node:zlib';
 import { asyncBufferFromFile, parquetReadObjects } from 'hyparquet';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { generatePortfolio } from '../../src/demo/portfolio.ts';
-import { MAIN, scratch, sluice, sluiceHere } from '../support/cli.ts';
+import { scratch, sluice, sluiceHere, start } from '../support/cli.ts';
 import { asNative, asObjects } from '../support/service.ts';
 import { checkTest } from '../support/tiers.ts';
+import { until } from '../support/until.ts';
 
 const portfolio = (rows: number, seed = 3, faults = 0): Buffer =>
   Buffer.concat([...generatePortfolio({ rows, seed, faults, oddness: 'none' })]);
@@ -224,17 +222,19 @@ test.each([
     path.join(folder, 'p.yaml'),
     'model: credit-default\nsource: { type: stdio }\nsink: { type: stdio }\nscore: { workers: 1 }\n',
   );
-  const child = spawn(process.execPath, [MAIN, ...args], { cwd: folder });
-  const messages = text(child.stderr!);
+  const { child, done } = start(args, { cwd: folder, stdin: 'open' });
+  let answered = '';
+  child.stdout!.on('data', (part: string) => {
+    answered += part;
+  });
   onTestFinished(() => {
     child.kill('SIGKILL');
   });
   const [header, ...rows] = portfolio(3).toString().trimEnd().split('\n');
   child.stdin!.write(`${header}\n${rows[0]}\n${rows[1]}\n`);
-  let answered = '';
-  while (answered.split('\n').length < 3) answered += String((await once(child.stdout!, 'data'))[0]);
+  await until(() => answered.split('\n').length >= 3, 'two predictions');
   expect(answered.trimEnd().split('\n').map((l) => JSON.parse(l).row)).toEqual([1, 2]); // biome-ignore format: one line
   child.stdin!.end(`${rows[2]}\n`);
-  const [code] = await once(child, 'close');
-  expect(code, await messages).toBe(0);
+  const { code, stderr } = await done;
+  expect(code, stderr).toBe(0);
 });

@@ -5,13 +5,11 @@ import { cpSync, mkdtempSync, openSync, readFileSync, rmSync, writeFileSync } fr
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { text } from 'node:stream/consumers';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { alterUserScramCredentialsV0, Connection, describeUserScramCredentialsV0 } from '@platformatic/kafka';
 import type { Admin, Kafka } from 'kafkajs';
 import { openKafkajs } from '../../../src/connectors/kafka/kafkajs/connect.ts';
-import { PATIENCE_MS } from '../patience.ts';
 import { freePorts } from '../ports.ts';
-import { eventually } from '../until.ts';
+import { eventually, until } from '../until.ts';
 import { type KafkaHome, kafkaHome } from './install.ts';
 import { type ExtraSettings, type NodePorts, serverProperties } from './settings.ts';
 import { sharedBrokerPort } from './shared-broker.ts';
@@ -164,21 +162,21 @@ export class KafkaCluster implements AsyncDisposable {
 
   /** Resolves when every node that runs is part of the cluster. */
   async ready(): Promise<void> {
-    const end = Date.now() + PATIENCE_MS;
-    for (;;) {
+    const joined = async (): Promise<void> => {
       const admin = openKafkajs({ brokers: this.brokers, connectTimeoutMs: 500 }).kafka.admin({
         retry: { retries: 0 },
       });
       try {
         await admin.connect();
-        if ((await admin.describeCluster()).brokers.length === this.#nodes.size) return;
-      } catch (error) {
-        if (Date.now() > end) throw new Error(`the broker did not start:\n${this.log()}`, { cause: error });
+        const { brokers } = await admin.describeCluster();
+        if (brokers.length !== this.#nodes.size) throw new Error(`${brokers.length} of ${this.#nodes.size} brokers`);
       } finally {
         await admin.disconnect().catch(() => {});
       }
-      await sleep(100);
-    }
+    };
+    await eventually(joined, 100).catch((error: unknown) => {
+      throw new Error(`the broker did not start:\n${this.log()}`, { cause: error });
+    });
   }
 
   /** Lets a user log in by SCRAM. Kafka's own tool would need a Java machine for it, and two CPU seconds. */
@@ -193,9 +191,7 @@ export class KafkaCluster implements AsyncDisposable {
       await alterUserScramCredentialsV0.api.async(connection, [], [user]);
       // The controller has it before the broker.
       const known = () => describeUserScramCredentialsV0.api.async(connection, [{ name }]);
-      for (const end = Date.now() + PATIENCE_MS; !(await known().catch(() => null)); await sleep(20)) {
-        if (Date.now() > end) throw new Error(`the broker does not know the user ${name}`);
-      }
+      await until(() => known().catch(() => null), `the broker knows the user ${name}`);
     } finally {
       await connection.close();
     }
