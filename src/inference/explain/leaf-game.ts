@@ -1,5 +1,5 @@
-// The game of one leaf, whose players are the columns on its path. Contains the solvers of the game, and the paths,
-// segments and weights of leaves.
+// The games of leaves, whose players are the columns on the path to the leaf. Contains the solvers of a game, and the
+// paths, segments and weights of leaves.
 import type { Ensemble } from '../trees/ensemble.ts';
 import type { Branch, Tree } from '../trees/grow.ts';
 import type { Slot, Truth } from '../trees/slots.ts';
@@ -8,24 +8,37 @@ import type { Slot, Truth } from '../trees/slots.ts';
  * For each player of a leaf, writes its contribution per unit of the leaf's weight to `out[0..d-1]`. Returns false if
  * all are zero.
  */
-export type LeafGameSolver = (leaf: LeafGame, mask: number, out: Float64Array) => boolean;
+export type LeafGameSolver = (games: LeafGame, leaf: number, mask: number, out: Float64Array) => boolean;
 
+/** The games of all leaves of a tree. An object for each leaf would take several times the memory of these arrays. */
 export interface LeafGame {
-  /** Players: the columns on the path. */
-  readonly players: Int32Array;
+  /** Index of each leaf's first player in the arrays with an entry for each player of each leaf. */
+  readonly leafFirst: Int32Array;
+  /** Players: the columns on the path, ascending. */
+  readonly leafColumn: Int32Array;
   /**
    * For each player: a product over its branches on the path. The factor of a branch is the share of its training rows
-   * that took the direction of the path.
+   * that took the direction of the path. Only path-dependent games have shares.
    */
+  readonly leafShares: Float64Array;
+  /** Only interventional games have a background. */
+  background: LeafMasks;
+}
+
+/** Number of players of a leaf. */
+export const playersOf = ({ leafFirst }: LeafGame, leaf: number): number => leafFirst[leaf + 1]! - leafFirst[leaf]!;
+
+/** The background rows as masks of the players whose conditions they meet, for all leaves of a tree. */
+export interface LeafMasks {
+  /** Index of each leaf's first mask in `masks` and `shares`. */
+  readonly first: Int32Array;
+  /** The distinct masks of the background rows at a leaf, ascending, and the share of rows with each mask. */
+  readonly masks: Int32Array;
   readonly shares: Float64Array;
-  /**
-   * For the interventional game: the distinct masks of the background rows, ascending, and the share of rows with each
-   * mask.
-   */
-  backgroundMasks: Int32Array;
-  backgroundShares: Float64Array;
-  /** For each player: the masks that contain the player, as bits in words of 32. */
-  backgroundMeets: Int32Array;
+  /** Index of each leaf's first word in `meets`. */
+  readonly meetsFirst: Int32Array;
+  /** For each player of a leaf: the masks that contain the player, as bits in words of 32. */
+  readonly meets: Int32Array;
 }
 
 // Solvers: the contribution of each player per unit of weight, in the interventional and in the path-dependent game.
@@ -58,11 +71,14 @@ const WEIGHTS = Float64Array.from({ length: 32 * 32 }, (_, i) =>
  * only x satisfies, and none that only z satisfies. A player that both satisfy contributes nothing. The mean over the
  * background is exact interventional SHAP.
  */
-export function interventional(game: LeafGame, mask: number, out: Float64Array): boolean {
-  const d = game.players.length;
+export function interventional(games: LeafGame, leaf: number, mask: number, out: Float64Array): boolean {
+  const d = playersOf(games, leaf);
   const full = 2 ** d - 1;
-  const { backgroundMasks, backgroundShares, backgroundMeets } = game;
-  const words = (backgroundMasks.length + 31) >>> 5;
+  const { first, masks, shares, meetsFirst, meets } = games.background;
+  const from = first[leaf]!;
+  const count = first[leaf + 1]! - from;
+  const words = (count + 31) >>> 5;
+  const firstWord = meetsFirst[leaf]!;
   out.fill(0, 0, d);
   // A background row matters only if it satisfies every player that x does not satisfy. The number of players that only
   // z satisfies is therefore the same for all rows that matter.
@@ -72,16 +88,16 @@ export function interventional(game: LeafGame, mask: number, out: Float64Array):
   let any = false;
   let lost = 0;
   for (let w = 0; w < words; w++) {
-    let makeUp = w < words - 1 ? -1 : -1 >>> ((32 - backgroundMasks.length) & 31);
+    let makeUp = w < words - 1 ? -1 : -1 >>> ((32 - count) & 31);
     for (let s = lacking; s !== 0 && makeUp !== 0; s &= s - 1)
-      makeUp &= backgroundMeets[(31 - Math.clz32(s & -s)) * words + w]!;
+      makeUp &= meets[firstWord + (31 - Math.clz32(s & -s)) * words + w]!;
     for (; makeUp !== 0; makeUp &= makeUp - 1) {
-      const i = w * 32 + 31 - Math.clz32(makeUp & -makeUp);
-      let onlyX = full & ~backgroundMasks[i]!;
+      const i = from + w * 32 + 31 - Math.clz32(makeUp & -makeUp);
+      let onlyX = full & ~masks[i]!;
       const nx = bits(onlyX);
       if (nx + nz === 0) continue;
       any = true;
-      const share = backgroundShares[i]!;
+      const share = shares[i]!;
       if (nz > 0) lost += share * WEIGHTS[whereLost + nx]!;
       if (nx === 0) continue;
       const gained = share * WEIGHTS[(nx - 1) * 32 + nz]!;
@@ -100,13 +116,14 @@ const rest = new Float64Array(32);
  * over p in S of (x satisfies p) × Π over p not in S of (share of p). The sums over coalitions of equal size are the
  * coefficients of Π (share + satisfied·t).
  */
-export function pathDependent(game: LeafGame, mask: number, out: Float64Array): boolean {
-  const d = game.players.length;
-  const { shares } = game;
+export function pathDependent(games: LeafGame, leaf: number, mask: number, out: Float64Array): boolean {
+  const d = playersOf(games, leaf);
+  const { leafShares } = games;
+  const first = games.leafFirst[leaf]!;
   let any = false;
   for (let j = 0; j < d; j++) {
     const satisfied = (mask >>> j) & 1;
-    const change = satisfied - shares[j]!;
+    const change = satisfied - leafShares[first + j]!;
     out[j] = 0;
     if (change === 0) continue;
     poly.fill(0, 0, d);
@@ -116,7 +133,7 @@ export function pathDependent(game: LeafGame, mask: number, out: Float64Array): 
       if (k === j) continue;
       const on = (mask >>> k) & 1;
       for (let i = size + 1; i >= 0; i--)
-        rest[i] = shares[k]! * (i <= size ? poly[i]! : 0) + (i > 0 ? on * poly[i - 1]! : 0);
+        rest[i] = leafShares[first + k]! * (i <= size ? poly[i]! : 0) + (i > 0 ? on * poly[i - 1]! : 0);
       size++;
       for (let i = 0; i <= size; i++) poly[i] = rest[i]!;
     }

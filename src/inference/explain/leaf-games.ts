@@ -25,9 +25,11 @@ import {
   holdsIn,
   type LeafGame,
   type LeafGameSolver,
+  type LeafMasks,
   type LeafWeights,
   leafWeights,
   pathsOf,
+  playersOf,
   segmentsOf,
   shareOf,
 } from './leaf-game.ts';
@@ -75,27 +77,44 @@ function countMasks(
   };
 }
 
-/** For each of `players` bits: the masks that contain the bit. Each player has ⌈masks / 32⌉ words of bits. */
-function meetingSets(masks: Int32Array, players: number): Int32Array {
-  const words = Math.ceil(masks.length / 32);
-  const sets = new Int32Array(players * words);
-  for (let k = 0; k < masks.length; k++)
-    for (let j = 0; j < players; j++) sets[j * words + (k >>> 5)]! |= ((masks[k]! >>> j) & 1) << (k & 31);
-  return sets;
+/**
+ * Joins the masks of all leaves of a tree. With `meets`, also finds for each player the masks that contain it, as
+ * ⌈masks / 32⌉ words of bits.
+ */
+function joinMasks(
+  leaves: readonly { masks: Int32Array; shares: Float64Array }[],
+  playersAt: (leaf: number) => number,
+  withMeets: boolean,
+): LeafMasks {
+  const first = new Int32Array(leaves.length + 1);
+  const meetsFirst = new Int32Array(leaves.length + 1);
+  for (const [l, { masks }] of leaves.entries()) {
+    first[l + 1] = first[l]! + masks.length;
+    meetsFirst[l + 1] = meetsFirst[l]! + (withMeets ? playersAt(l) * Math.ceil(masks.length / 32) : 0);
+  }
+  const joined = new Int32Array(first.at(-1)!);
+  const shares = new Float64Array(joined.length);
+  const meets = new Int32Array(meetsFirst.at(-1)!);
+  for (const [l, leaf] of leaves.entries()) {
+    joined.set(leaf.masks, first[l]);
+    shares.set(leaf.shares, first[l]);
+    if (!withMeets) continue;
+    const words = Math.ceil(leaf.masks.length / 32);
+    for (const [k, mask] of leaf.masks.entries())
+      for (let j = 0; j < playersAt(l); j++)
+        meets[meetsFirst[l]! + j * words + (k >>> 5)]! |= ((mask >>> j) & 1) << (k & 31);
+  }
+  return { first, masks: joined, shares, meetsFirst, meets };
 }
 
 /** A tree in the form that games evaluate. A word has bits for 32 leaves. */
-export interface TreeGame extends SlotMasks {
+export interface TreeGame extends SlotMasks, LeafGame {
   /** Player of each slot, as an index into the players of the tree. */
   readonly slotPlayer: Int32Array;
   readonly players: number;
   readonly leaves: number;
-  /** Index of each leaf's first entry in the flat arrays. */
-  readonly leafFirst: Int32Array;
-  /** For each entry: the player's index within the tree, and its column. */
+  /** For each player of each leaf: its index within the tree. */
   readonly leafPlayer: Int32Array;
-  readonly leafColumn: Int32Array;
-  readonly games: readonly LeafGame[];
   /** For each leaf: cached values, by mask. */
   readonly leafMemos: readonly VectorMemo[];
   readonly weightFirst: Int32Array;
@@ -117,6 +136,15 @@ const MEMO_BYTES = 128 * 1024 * 1024;
 /** Maximum total width of the vectors of all groups. In larger ensembles, leaves are added up one by one. */
 const MOST_GROUPED = 40_000;
 const MAX_TABLE_BYTES = 256 * 1024 * 1024;
+
+/** Before the background is known, and for path-dependent games. */
+const NO_MASKS: LeafMasks = {
+  first: new Int32Array(0),
+  masks: new Int32Array(0),
+  shares: new Float64Array(0),
+  meetsFirst: new Int32Array(0),
+  meets: new Int32Array(0),
+};
 
 export class LeafGames {
   readonly #trees: readonly TreeGame[];
@@ -174,7 +202,7 @@ export class LeafGames {
       return tree;
     });
     this.#groups = groups;
-    this.#solvers = this.#trees.map((t) => new GameSolver(t.walk, t.games, solve));
+    this.#solvers = this.#trees.map((t) => new GameSolver(t.walk, t, solve));
     this.#alone = groups.reduce((n, g) => n + g.memo.width, 0) > mostGrouped;
     this.#adder = new GroupAdder((g, rows, row, out, at) => this.#fill(g, rows, row, out, at));
     this.#rowMasks = new Int32Array(this.#trees.reduce((n, t) => Math.max(n, t.players * t.words), 0));
@@ -205,16 +233,12 @@ export class LeafGames {
   setBackground(background: StateColumns): void {
     const { rows } = background;
     for (const [i, t] of this.#trees.entries()) {
-      const leaves: LeafBackground[] = [];
+      const leaves: (LeafBackground & { masks: Int32Array })[] = [];
       this.#patterns.eachLeaf(t.walk, background, (leaf, lacking) => {
-        const game = t.games[leaf]!;
         const { masks, patterns, counts } = countMasks(t.walk, leaf, lacking, rows);
-        const shares = counts.map((n) => n / rows);
-        game.backgroundMasks = masks;
-        game.backgroundShares = shares;
-        if (this.#alone) leaves.push({ columns: game.players.length, patterns, shares });
-        else game.backgroundMeets = meetingSets(masks, game.players.length);
+        leaves.push({ columns: playersOf(t, leaf), masks, patterns, shares: counts.map((n) => n / rows) });
       });
+      t.background = joinMasks(leaves, (leaf) => playersOf(t, leaf), !this.#alone);
       if (this.#alone) this.#solvers[i] = new PatternBackground(leaves);
     }
   }
@@ -223,9 +247,9 @@ export class LeafGames {
   addExpected(sums: Float64Array): void {
     for (const t of this.#trees) {
       for (let l = 0; l < t.leaves; l++) {
-        const { shares, players, backgroundMasks, backgroundShares } = t.games[l]!;
-        const met = backgroundMasks.indexOf(2 ** players.length - 1);
-        const share = this.#pathDependent ? shares.reduce((a, b) => a * b, 1) : met < 0 ? 0 : backgroundShares[met]!;
+        const share = this.#pathDependent
+          ? t.leafShares.subarray(t.leafFirst[l], t.leafFirst[l + 1]).reduce((a, b) => a * b, 1)
+          : shareMeetingAll(t, l);
         for (let w = t.weightFirst[l]!; w < t.weightEnd[l]!; w++)
           sums[this.#weights.target[w]!]! += this.#weights.value[w]! * share;
       }
@@ -303,7 +327,7 @@ export class LeafGames {
       let { values } = memo;
       if (from < 0) {
         from = NOTHING;
-        if (this.#solve(t.games[l]!, mask, this.#scratch)) {
+        if (this.#solve(t, l, mask, this.#scratch)) {
           if (!alone) memo.keep(mask, this.#scratch, 0);
           values = this.#scratch;
         } else if (!alone) memo.keepNothing(mask);
@@ -366,6 +390,13 @@ function gameOf(g: LeafGroup, t: TreeGame, weightTarget: Int32Array, budget: Mem
   };
 }
 
+/** The share of background rows that reach a leaf. Their mask contains all players, so it is the last one. */
+function shareMeetingAll(t: TreeGame, leaf: number): number {
+  const { first, masks, shares } = t.background;
+  const last = first[leaf + 1]! - 1;
+  return last >= first[leaf]! && masks[last] === 2 ** playersOf(t, leaf) - 1 ? shares[last]! : 0;
+}
+
 /** Adds a leaf's value to the sums of the rows that reach the leaf, because they meet all its conditions. */
 function addReachedBy(lacking: Int32Array, rows: number, value: number, sums: Float64Array, to: number): void {
   for (let r = 0; r < rows; r++) if (lacking[r] === 0) sums[to + r]! += value;
@@ -413,8 +444,8 @@ function cut(
   const leafFirst = new Int32Array(leaves + 1);
   const leafPlayer: number[] = [];
   const leafColumn: number[] = [];
+  const leafShares: number[] = [];
   const leafMemos: VectorMemo[] = [];
-  const games: LeafGame[] = [];
   pathsOf(t, (leaf, path) => {
     const shares = new Map<number, number>();
     for (const { branch, yes } of path) {
@@ -426,16 +457,10 @@ function cut(
     for (const p of players) {
       leafPlayer.push(columns.indexOf(p));
       leafColumn.push(p);
+      if (cover) leafShares.push(shares.get(p)!);
     }
     leafFirst[leaf + 1] = leafPlayer.length;
     leafMemos.push(new VectorMemo(players.length, 2 ** players.length, budget));
-    games.push({
-      players: Int32Array.from(players),
-      shares: Float64Array.from(players, (p) => shares.get(p)!),
-      backgroundMasks: new Int32Array(0),
-      backgroundShares: new Float64Array(0),
-      backgroundMeets: new Int32Array(0),
-    });
   });
   const segmented = { slots: Int32Array.from(slots), segments };
   const slotOf = (b: Branch): number => truths.get(b)!.slot;
@@ -445,7 +470,7 @@ function cut(
     (b) => slots.indexOf(slotOf(b)),
     (b) => playerOf[slotOf(b)]!,
     (b, state) => holdsIn(truths.get(b)!, state, plan.slots[slotOf(b)]!),
-    games.map((g) => g.players),
+    (leaf) => leafColumn.slice(leafFirst[leaf], leafFirst[leaf + 1]),
   );
   return {
     ...segmented,
@@ -458,7 +483,8 @@ function cut(
     leafFirst,
     leafPlayer: Int32Array.from(leafPlayer),
     leafColumn: Int32Array.from(leafColumn),
-    games,
+    leafShares: Float64Array.from(leafShares),
+    background: NO_MASKS,
     leafMemos,
     weightFirst: Int32Array.from(t.leaves, (n) => weights.first[n]!),
     weightEnd: Int32Array.from(t.leaves, (n) => weights.first[n + 1]!),

@@ -6,7 +6,7 @@
 // Φii of a column is its effect minus half of the index of each of its pairs. A row of Φ therefore adds up to the
 // column's effect.
 import type { StateColumns } from './group-games.ts';
-import { bits, type LeafGame, shapley } from './leaf-game.ts';
+import { bits, type LeafGame, playersOf, shapley } from './leaf-game.ts';
 import type { LeafGames, TreeGame } from './leaf-games.ts';
 import { maskOfPattern } from './leaf-patterns.ts';
 import { NOTHING, VectorMemo } from './lookup-tables.ts';
@@ -31,10 +31,10 @@ const gained = new Float64Array(32);
  * players, a!·(b−2)!/(a+b−1)!; and one of each, −(a−1)!·(b−1)!/(a+b−1)!. A player that both rows satisfy has no
  * interactions.
  */
-function interventionalPairs(game: LeafGame, mask: number, out: Float64Array): boolean {
-  const d = game.players.length;
+function interventionalPairs(games: LeafGame, leaf: number, mask: number, out: Float64Array): boolean {
+  const d = playersOf(games, leaf);
   const full = 2 ** d - 1;
-  const { backgroundMasks, backgroundShares } = game;
+  const { first, masks, shares } = games.background;
   out.fill(0, 0, pairCount(d));
   gained.fill(0, 0, d);
   // As for effects, a background row that matters satisfies all players that x does not satisfy. `b` is therefore the
@@ -42,14 +42,14 @@ function interventionalPairs(game: LeafGame, mask: number, out: Float64Array): b
   const b = d - bits(mask);
   let any = false;
   let lost = 0;
-  for (let k = 0; k < backgroundMasks.length; k++) {
-    const other = backgroundMasks[k]!;
+  for (let k = first[leaf]!; k < first[leaf + 1]!; k++) {
+    const other = masks[k]!;
     if ((mask | other) !== full) continue;
     const onlyX = full & ~other;
     const a = bits(onlyX);
     if (a + b < 2) continue;
     any = true;
-    const share = backgroundShares[k]!;
+    const share = shares[k]!;
     if (b > 1) lost += share * shapley(a, b - 2);
     if (a > 0 && b > 0) addBits(onlyX, share * shapley(a - 1, b - 1));
     if (a > 1) addPairsOf(onlyX, d, share * shapley(a - 2, b), out);
@@ -121,11 +121,10 @@ export class LeafPairs {
     targets: number,
     out: Float64Array,
   ): void {
-    const { players } = t.games[leaf]!;
-    const d = players.length;
+    const d = playersOf(t, leaf);
     if (d < 2) return;
     this.#memos[n] ??= new VectorMemo(pairCount(d), 2 ** d, this.#budget);
-    this.#places[n] ??= placesOf(players, this.#columns);
+    this.#places[n] ??= placesOf(t.leafColumn.subarray(t.leafFirst[leaf], t.leafFirst[leaf + 1]), this.#columns);
     const memo = this.#memos[n]!;
     const places = this.#places[n]!;
     const pairs = pairCount(this.#columns);
@@ -145,7 +144,7 @@ export class LeafPairs {
    * negative number and leaves the vector in `#scratch`.
    */
   #enter(memo: VectorMemo, t: TreeGame, leaf: number, pattern: number): number {
-    if (interventionalPairs(t.games[leaf]!, maskOfPattern(t.walk, leaf, pattern), this.#scratch))
+    if (interventionalPairs(t, leaf, maskOfPattern(t.walk, leaf, pattern), this.#scratch))
       return memo.keep(pattern, this.#scratch, 0);
     memo.keepNothing(pattern);
     return NOTHING;

@@ -47,7 +47,7 @@ interface SegmentedSlots {
 
 /**
  * `slotAt`: position of the slot that a branch tests. `playerOf`: column of that slot. `holds`: result of the test in
- * the segment that starts with a given state. `playersOf`: columns of each leaf, ascending.
+ * the segment that starts with a given state. `playersAt`: columns of a leaf, ascending.
  */
 export function walkOf(
   t: Tree,
@@ -55,18 +55,19 @@ export function walkOf(
   slotAt: (b: Branch) => number,
   playerOf: (b: Branch) => number,
   holds: (b: Branch, state: number) => boolean,
-  playersOf: readonly Int32Array[],
+  playersAt: (leaf: number) => readonly number[],
 ): TreeWalk {
   const begins = segments.map((s) => [...new Set(s)].map((segment) => s.indexOf(segment)));
   const n = t.branches.length;
   const [slot, bit, failsFrom] = [new Int32Array(n), new Int32Array(n), new Int32Array(n)];
   const fails: number[] = [];
-  const leafFirst = new Int32Array(playersOf.length + 1);
+  const leafFirst = new Int32Array(t.leaves.length + 1);
   const place: number[] = [];
   const column: number[] = [];
   const walk = (at: number, path: readonly number[]): void => {
     if (at < 0) {
-      place.push(...path.map((player) => playersOf[~at]!.indexOf(player)));
+      const players = playersAt(~at);
+      place.push(...path.map((player) => players.indexOf(player)));
       column.push(...path);
       leafFirst[~at + 1] = place.length;
       return;

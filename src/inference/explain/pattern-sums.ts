@@ -47,12 +47,12 @@ export interface LeafBackground {
  */
 export class GameSolver implements PatternSolver {
   readonly #walk: TreeWalk;
-  readonly #games: readonly LeafGame[];
+  readonly #games: LeafGame;
   readonly #solve: LeafGameSolver;
   readonly #values = new Float64Array(MOST_COLUMNS);
   #leaf = 0;
 
-  constructor(walk: TreeWalk, games: readonly LeafGame[], solve: LeafGameSolver) {
+  constructor(walk: TreeWalk, games: LeafGame, solve: LeafGameSolver) {
     this.#walk = walk;
     this.#games = games;
     this.#solve = solve;
@@ -65,7 +65,7 @@ export class GameSolver implements PatternSolver {
   solve(pattern: number, out: Float64Array, at: number): boolean {
     const { leafFirst, place } = this.#walk;
     const leaf = this.#leaf;
-    const any = this.#solve(this.#games[leaf]!, maskOfPattern(this.#walk, leaf, pattern), this.#values);
+    const any = this.#solve(this.#games, leaf, maskOfPattern(this.#walk, leaf, pattern), this.#values);
     for (let k = leafFirst[leaf]!, to = at; k < leafFirst[leaf + 1]!; k++, to++) out[to] = this.#values[place[k]!]!;
     return any;
   }
