@@ -28,6 +28,14 @@ interface Entry {
   references: Set<string>;
 }
 
+/** A load in progress. */
+interface Load {
+  /** The loaded version, with each waiting request as a user. */
+  readonly entry: Promise<Entry>;
+  /** Number of requests that wait for the version. */
+  waiting: number;
+}
+
 export interface ModelHostEvents {
   onWorkerDeath?: (model: ModelPackage, reason: Word) => void;
   /** Called when a worker has finished a block. `ms`: the time that the block took. */
@@ -85,6 +93,11 @@ const keyOf = (model: ModelPackage): string =>
   // The hash covers all files, so packages that differ only in a reason code are different models.
   `${model.folder}\n${model.sha256}`;
 
+const held = (entry: Entry): Entry => {
+  entry.users++;
+  return entry;
+};
+
 const jobOf = (reference: string, key: string): string => `${reference}\n${key}`;
 
 /**
@@ -102,7 +115,7 @@ export class ModelHost {
   readonly #stop = new AbortController();
   /** The served version of each reference. */
   readonly #current = new Map<string, Entry>();
-  readonly #loading = new Map<string, Promise<Entry>>();
+  readonly #loading = new Map<string, Load>();
   readonly #failed = new Map<string, { at: number; error: SluiceError }>();
   /** References that do not serve the version to which the registry resolves them. */
   readonly #stale = new Set<string>();
@@ -116,12 +129,10 @@ export class ModelHost {
 
   /** Resolves a reference and loads its model. @throws SluiceError model_not_found | model_invalid | model_hash_mismatch | … */
   async use(reference: string): Promise<HostedModel> {
-    let entry = await this.#entry(reference);
-    // Another swap may have closed the entry while this call waited.
-    while (this.#entries.get(entry.key) !== entry) entry = await this.#entry(reference);
-    entry.users++;
+    const entry = await this.#hold(reference);
     let pool: WorkerPool;
     try {
+      this.#checkOpen();
       pool = await entry.pool;
     } catch (error) {
       this.#leave(entry);
@@ -136,7 +147,8 @@ export class ModelHost {
 
   /** Resolves a reference to a package without loading the model. @throws SluiceError as `use` */
   async meant(reference: string): Promise<ModelPackage> {
-    return (await this.#resolve(reference)).model;
+    const found = await this.#resolve(reference);
+    return 'model' in found ? found.model : found.kept.model;
   }
 
   /** Whether the model of a reference is loaded, so that requests need not wait. */
@@ -162,7 +174,7 @@ export class ModelHost {
   }
 
   /** The version in the registry; if the registry fails, the version that is served. @throws SluiceError */
-  async #resolve(reference: string): Promise<{ model: ModelPackage } | { kept: Entry; model: ModelPackage }> {
+  async #resolve(reference: string): Promise<{ model: ModelPackage } | { kept: Entry; error: SluiceError }> {
     try {
       return { model: await this.registry.resolve(reference) };
     } catch (error) {
@@ -170,24 +182,37 @@ export class ModelHost {
       const e = asSluiceError(error, 'registry_unavailable');
       if (!kept || !KEEPS_OLD.has(e.code)) throw e;
       this.#report(reference, reference, e, kept.model);
-      return { kept, model: kept.model };
+      return { kept, error: e };
     }
   }
 
-  async #entry(reference: string): Promise<Entry> {
+  #checkOpen(): void {
     if (this.#closed) throw new SluiceError('stopping', 'the models are being closed');
+  }
+
+  /**
+   * The version to use for a reference, with the caller as a user. A version without users may be closed at any time,
+   * even between the load of the version and the next step of the request that has waited for the load.
+   */
+  async #hold(reference: string): Promise<Entry> {
+    this.#checkOpen();
     const found = await this.#resolve(reference);
-    if ('kept' in found) return found.kept;
-    const { model } = found;
     // The lookup must follow the await, because the previous entry may be closed by now.
     const current = this.#current.get(reference);
+    if ('error' in found) {
+      if (!current) throw found.error;
+      return held(current);
+    }
+    const { model } = found;
     const key = keyOf(model);
     if (current?.key === key) {
       if (this.#stale.delete(reference)) this.#options.onCurrent?.(reference, model);
-      return current;
+      return held(current);
     }
     if (!current) {
-      return this.#load(reference, key, model).catch((error: unknown) => {
+      const load = this.#load(reference, key, model);
+      load.waiting++;
+      return load.entry.catch((error: unknown) => {
         const e = asSluiceError(error, 'model_invalid');
         this.#report(reference, key, e, null);
         throw e;
@@ -197,43 +222,57 @@ export class ModelHost {
     const due = !failed || epochMs() - failed.at > (this.#options.retryMs ?? 30_000);
     // Each version is loaded only once. Requests that arrive during the load get the current version.
     if (due && !this.#loading.has(jobOf(reference, key))) {
-      this.#load(reference, key, model).then(
+      this.#load(reference, key, model).entry.then(
         () => this.#options.onSwap?.(reference, current.model, model),
         (error: unknown) => this.#report(reference, key, asSluiceError(error, 'model_invalid'), current.model),
       );
     }
-    return current;
+    return held(current);
   }
 
   /** Loads a version, or joins a load in progress, and makes the version current for the reference. */
-  #load(reference: string, key: string, model: ModelPackage): Promise<Entry> {
+  #load(reference: string, key: string, model: ModelPackage): Load {
     const job = jobOf(reference, key);
     const known = this.#loading.get(job);
     if (known) return known;
-    const loading = this.#start(key, model)
-      .then((entry) => {
-        const before = this.#current.get(reference);
-        before?.references.delete(reference);
-        entry.references.add(reference);
-        this.#current.set(reference, entry);
-        this.#failed.delete(key);
-        this.#stale.delete(reference);
-        this.#options.onCurrent?.(reference, model);
-        if (before) this.#closeIfDone(before);
-        this.#evict(entry);
-        return entry;
-      })
-      .finally(() => this.#loading.delete(job));
-    this.#loading.set(job, loading);
-    return loading;
+    const load: Load = {
+      waiting: 0,
+      entry: this.#start(key, model).then(
+        (entry) => {
+          this.#loading.delete(job);
+          entry.users += load.waiting;
+          if (this.#entries.get(key) === entry) this.#makeCurrent(reference, entry);
+          // The load itself was a user.
+          entry.users--;
+          this.#closeIfDone(entry);
+          this.#evict(entry);
+          return entry;
+        },
+        (error: unknown) => {
+          this.#loading.delete(job);
+          throw error;
+        },
+      ),
+    };
+    this.#loading.set(job, load);
+    return load;
   }
 
+  #makeCurrent(reference: string, entry: Entry): void {
+    const before = this.#current.get(reference);
+    before?.references.delete(reference);
+    entry.references.add(reference);
+    this.#current.set(reference, entry);
+    this.#failed.delete(entry.key);
+    this.#stale.delete(reference);
+    this.#options.onCurrent?.(reference, entry.model);
+    if (before) this.#closeIfDone(before);
+  }
+
+  /** Opens a version, with the caller as a user, or waits until the version is open. */
   async #start(key: string, model: ModelPackage): Promise<Entry> {
     const known = this.#entries.get(key);
-    if (known) {
-      await known.pool;
-      return known;
-    }
+    if (known) return this.#opened(known);
     const asked = monotonicMs();
     let tried = this.#tried.get(key);
     if (!tried) {
@@ -243,7 +282,7 @@ export class ModelHost {
     }
     await tried;
     const other = this.#entries.get(key);
-    if (other) return other;
+    if (other) return this.#opened(other);
     const pool = WorkerPool.start(
       {
         model,
@@ -260,12 +299,22 @@ export class ModelHost {
     );
     const entry: Entry = { key, model, pool, open: null, users: 0, lastUse: epochMs(), references: new Set() };
     this.#entries.set(key, entry);
-    entry.open = await pool.catch((error: unknown) => {
-      this.#drop(entry);
-      throw error;
-    });
+    await this.#opened(entry);
     this.#options.onLoaded?.(monotonicMs() - asked);
     return entry;
+  }
+
+  /** Waits until a version accepts jobs, with the caller as a user. */
+  async #opened(entry: Entry): Promise<Entry> {
+    entry.users++;
+    try {
+      entry.open = await entry.pool;
+      return entry;
+    } catch (error) {
+      entry.users--;
+      this.#drop(entry);
+      throw error;
+    }
   }
 
   #report(reference: string, key: string, error: SluiceError, serving: ModelPackage | null): void {
@@ -293,6 +342,7 @@ export class ModelHost {
     this.#evict();
   }
 
+  /** Removes a version that is to be closed, or has failed: no further request gets the version. */
   #drop(entry: Entry): void {
     if (this.#entries.get(entry.key) === entry) this.#entries.delete(entry.key);
     for (const r of entry.references) if (this.#current.get(r) === entry) this.#current.delete(r);

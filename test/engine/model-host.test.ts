@@ -1,0 +1,136 @@
+// Requests for more models than may be loaded at once: each gets the model that it names, however the others interleave.
+import { readFileSync, writeFileSync } from 'node:fs';
+import path from 'node:path';
+import { setImmediate } from 'node:timers/promises';
+import { expect } from 'vitest';
+import { SluiceError } from '../../src/core/errors.ts';
+import { ModelHost } from '../../src/engine/model-host.ts';
+import type { ModelPackage } from '../../src/model/package/model-package.ts';
+import { FolderRegistry } from '../../src/model/registry/folder.ts';
+import type { Registry } from '../../src/model/registry/registry.ts';
+import { scratch } from '../support/cli.ts';
+import { scoredBy } from '../support/pooled.ts';
+import { copyUnlocked } from '../support/registries/packages.ts';
+import { CREDIT_DEFAULT } from '../support/score.ts';
+import fc from '../support/seeded-fast-check.ts';
+import { checkTest, times } from '../support/tiers.ts';
+
+const IDS = ['m-0', 'm-1', 'm-2', 'm-3'];
+const VERSIONS = ['1', '2'];
+const RUNS = times('interleavings of model requests', { quick: 0, check: 25, campaigns: 500 });
+
+async function packages(): Promise<Map<string, ModelPackage>> {
+  const folder = scratch();
+  const found = new Map<string, ModelPackage>();
+  for (const id of IDS) {
+    for (const version of VERSIONS) {
+      const to = path.join(folder, id, version);
+      copyUnlocked(CREDIT_DEFAULT, to);
+      const file = path.join(to, 'model.yaml');
+      const yaml = readFileSync(file, 'utf8').replace(/^id: .*$/m, `id: ${id}`);
+      writeFileSync(file, yaml.replace(/^version: .*$/m, `version: ${version}`));
+      found.set(`${id}:${version}`, await new FolderRegistry([folder]).resolve(`${id}:${version}`));
+    }
+  }
+  return found;
+}
+
+/** Every `every`-th call fails; null: none. */
+const failing = (every: number | null, error: () => SluiceError) => {
+  let calls = 0;
+  return (): void => {
+    calls++;
+    if (every !== null && calls % every === 0) throw error();
+  };
+};
+
+const often = fc.option(fc.integer({ min: 2, max: 5 }));
+const request = fc.record({
+  id: fc.constantFrom(...IDS),
+  /** Turns of the event loop before the request, while it holds the model, and rows that it scores meanwhile. */
+  before: fc.nat(3),
+  during: fc.nat(3),
+  rows: fc.constantFrom(0, 0, 0, 2),
+  /** A new version of the model appears before the request. */
+  moves: fc.boolean(),
+});
+const plan = fc.record({
+  max: fc.integer({ min: 1, max: 3 }),
+  /** Requests one after the other, on as many connections at the same time. */
+  connections: fc.array(fc.array(request, { maxLength: 8 }), { minLength: 1, maxLength: 6 }),
+  /** Turns of the event loop before the registry answers; 0: at once, as a registry with a cache. */
+  resolving: fc.nat(2),
+  unavailable: often,
+  refused: often,
+});
+
+const turns = async (n: number): Promise<void> => {
+  for (let i = 0; i < n; i++) await setImmediate();
+};
+
+checkTest('a request gets a version of the model that it names, after one look into the registry', async () => {
+  const all = await packages();
+  await fc.assert(
+    fc.asyncProperty(plan, async ({ max, connections, resolving, unavailable, refused }) => {
+      const newest = new Map(IDS.map((id) => [id, 1]));
+      const total = connections.flat().length;
+      let resolved = 0;
+      const looped = Promise.withResolvers<never>();
+      looped.promise.catch(() => {});
+      const down = failing(unavailable, () => new SluiceError('registry_unavailable', 'down'));
+      const registry: Pick<Registry, 'resolve'> = {
+        resolve: async (id) => {
+          if (++resolved > total) {
+            looped.reject(new Error('a request looks into the registry more than once'));
+            // Without an answer: a loop that never waits for one would stop this process.
+            await new Promise(() => {});
+          }
+          await turns(resolving);
+          down();
+          return all.get(`${id}:${newest.get(id)}`)!;
+        },
+      };
+      const refuse = failing(refused, () => new SluiceError('model_invalid', 'refused'));
+      const host = new ModelHost({
+        registry: registry as Registry,
+        workers: 1,
+        engine: 'native',
+        max,
+        retryMs: 0,
+        tryOut: async () => {
+          await turns(1);
+          refuse();
+        },
+      });
+      const wrong: string[] = [];
+      const ask = async ({ id, before, during, rows, moves }: (typeof connections)[number][number]): Promise<void> => {
+        await turns(before);
+        if (moves) newest.set(id, 2);
+        const hosted = await host.use(id).catch((error: unknown) => {
+          if (!(error instanceof SluiceError)) throw error;
+          if (!['registry_unavailable', 'model_invalid'].includes(error.code)) wrong.push(error.message);
+          return null;
+        });
+        if (!hosted) return;
+        const { model, pool, release } = hosted;
+        const version = Number(model.manifest.version);
+        if (model.manifest.id !== id || version > newest.get(id)!) wrong.push(`${id} is answered by ${model.ref}`);
+        await turns(during);
+        if (rows > 0 && (await scoredBy({ model, pool, rows, blockBytes: 65_536 })).rows !== rows) wrong.push(id);
+        release();
+      };
+      try {
+        const asked = connections.map(async (requests) => {
+          for (const one of requests) await ask(one);
+        });
+        await Promise.race([looped.promise, Promise.all(asked)]);
+        expect(wrong).toEqual([]);
+        expect(resolved).toBe(total);
+        await expect.poll(() => host.loaded.models).toBeLessThanOrEqual(max);
+      } finally {
+        await host.close();
+      }
+    }),
+    { numRuns: RUNS },
+  );
+});
