@@ -21,7 +21,6 @@ score: { workers: 1 }
 kafka: { brokers: ["${cluster.brokers[0]}"] }
 `,
     );
-    const _began = performance.now();
     const { code, stdout, stderr } = await sluiceHere(['run', file, '--dry-run']);
     expect([code, stderr]).toEqual([0, '']);
     expect(stdout.split('\n')).toEqual([

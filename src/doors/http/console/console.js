@@ -2040,7 +2040,6 @@ async function scoreTable({ file, form, model, signal, tally, page }) {
     });
     rest += decoder.decode(value, { stream: !done });
     const end = done ? rest.length : rest.lastIndexOf('\n') + 1;
-    if (tally.rows === 0 && end > 0) performance.mark('sluice-first-answer');
     tally.add({ text: rest.slice(0, end) }, { whole: true, lines: [], bytes: value });
     rest = rest.slice(end);
     page.update(tally.rows, form.rows);
@@ -2065,7 +2064,6 @@ async function patiently(task) {
 /** @param {{ slice: any, answer: Promise<any> }} sent @param {Tally} tally @param {ResultsPage} page */
 async function settle({ slice, answer }, tally, page) {
   const found = await answer;
-  if (tally.rows === 0) performance.mark('sluice-first-answer');
   tally.add(found, slice);
   page.update(slice.read, /\.gz$/i.test(page.file.name) ? undefined : page.file.size);
   // Lets the browser draw.
@@ -2311,7 +2309,6 @@ class ResultsPage {
       ),
     );
     this.rejects.replaceChildren(this.rejectTable());
-    if (rejected > 0 && performance.getEntriesByName('sluice-rejects').length === 0) performance.mark('sluice-rejects');
   }
 
   rejectTable() {
