@@ -121,7 +121,7 @@ export interface StartPolicy {
 
 export interface Start {
   offset: bigint;
-  /** End of the partition at the time of the query. */
+  /** End of the partition at the time of the query, after records of open transactions. */
   end: bigint;
 }
 
@@ -146,19 +146,19 @@ export async function startOffset(
 ): Promise<Start> {
   const { group, topic, startAt, onOffsetLost } = policy;
   const committed = await directory.committed(group, topic, partition);
-  let { low, high } = await directory.range(topic, partition);
+  let { low, high, end } = await directory.range(topic, partition);
   for (let look = 1; committed !== null && committed > high && look < SHORT_LOOKS; look++) {
     await sleep(SHORT_LOOK_MS);
-    ({ low, high } = await directory.range(topic, partition));
+    ({ low, high, end } = await directory.range(topic, partition));
   }
   if (committed === null && startAt === 'latest') await member.commit(new Map([[partition, high]]));
-  if (committed === null) return { offset: startAt === 'earliest' ? low : high, end: high };
-  if (committed >= low && committed <= high) return { offset: committed, end: high };
+  if (committed === null) return { offset: startAt === 'earliest' ? low : high, end };
+  if (committed >= low && committed <= high) return { offset: committed, end };
   if (onOffsetLost !== 'stop') {
     const offset = onOffsetLost === 'earliest' ? low : high;
     await member.commit(new Map([[partition, offset]]));
     policy.onLost?.(partition, offset);
-    return { offset, end: high };
+    return { offset, end };
   }
   throw new SluiceError(
     'kafka_offset_lost',

@@ -38,6 +38,11 @@ export interface PartitionRange {
   readonly low: bigint;
   /** One past the offset of the last record that readers of committed records can see. */
   readonly high: bigint;
+  /**
+   * One past the offset of the last record, including records of open transactions. A transaction stays open for a short
+   * time after its producer has been told that it is committed. A client that cannot query this offset returns `high`.
+   */
+  readonly end: bigint;
 }
 
 /**

@@ -91,7 +91,12 @@ class KafkajsAdmin implements TopicAdmin {
   ranges(topic: string): Promise<ReadonlyMap<number, PartitionRange>> {
     return this.#ask(`querying the offsets of ${topic} failed`, async ({ admin }) => {
       const found = await admin.fetchTopicOffsets(topic);
-      return new Map(found.map((o) => [o.partition, { low: BigInt(o.low), high: BigInt(o.high) }]));
+      // kafkajs cannot ask for the end of records of open transactions.
+      return new Map(
+        found.map(({ partition, low, high }) => {
+          return [partition, { low: BigInt(low), high: BigInt(high), end: BigInt(high) }];
+        }),
+      );
     });
   }
 

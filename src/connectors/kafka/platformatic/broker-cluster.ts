@@ -241,7 +241,7 @@ export async function offsetsOf(
   cluster: BrokerCluster,
   topic: string,
   isolation: 0 | 1,
-): Promise<ReadonlyMap<number, PartitionRange>> {
+): Promise<ReadonlyMap<number, Pick<PartitionRange, 'low' | 'high'>>> {
   const { leaders } = await cluster.layout(topic, 0);
   if (leaders.includes(-1)) throw new Refusal('Metadata', ['LEADER_NOT_AVAILABLE']);
   const byLeader = Map.groupBy(leaders.keys(), (partition) => leaders[partition]!);
