@@ -132,6 +132,21 @@ requireKafka('the plain writer and reader', () => {
     expect(records.filter((r) => r.key !== null)).toHaveLength(10);
   });
 
+  test('the end is behind a transaction that is open at the start', async () => {
+    const topic = await cluster.createTopic('open-end');
+    const settings = { transactionalId: 'open-end', idempotent: true, maxInFlightRequests: 1 };
+    const producer = cluster.client().producer(settings);
+    await producer.connect();
+    const transaction = await producer.transaction();
+    await transaction.send({ topic, messages: numbered(10, 1) });
+    const known = Promise.withResolvers<void>();
+    const reading = readAll(topic, { observer: { onLag: () => known.resolve() } });
+    await Promise.race([known.promise, reading]);
+    await transaction.commit();
+    await producer.disconnect();
+    expect(await reading).toHaveLength(10);
+  });
+
   test('writes take effect in order, and records without a key share the partitions', async () => {
     const topic = await cluster.createTopic('written', 3);
     await using writer = await TopicWriter.open({ connection: { brokers: cluster.brokers }, topic });

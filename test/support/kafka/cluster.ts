@@ -36,6 +36,22 @@ interface Node {
   pid: number;
 }
 
+/** How long a broker may take to create a topic. The default of kafkajs is five seconds, which a busy machine exceeds. */
+const CREATE_MS = 25_000;
+
+/** A controller that has just started may not know all brokers yet: it then has too few for the replicas. */
+async function createWhenBrokersAreKnown(create: () => Promise<boolean>): Promise<boolean> {
+  const tried = await eventually(() =>
+    create().catch((error: unknown) => {
+      const { errors } = error as { errors?: readonly { type?: string }[] };
+      if (errors?.some(({ type }) => type === 'INVALID_REPLICATION_FACTOR')) throw error;
+      return { error };
+    }),
+  );
+  if (typeof tried === 'object') throw tried.error;
+  return tried;
+}
+
 /** `await using` ends it. */
 export class KafkaCluster implements AsyncDisposable {
   readonly brokers: readonly string[];
@@ -106,7 +122,9 @@ export class KafkaCluster implements AsyncDisposable {
     const configEntries = Object.entries(settings).map(([name, value]) => ({ name, value }));
     const replicationFactor = this.#ports.length;
     const wanted = { topic, numPartitions: partitions, replicationFactor, configEntries };
-    const made = await admin.createTopics({ topics: [wanted], waitForLeaders: false });
+    const made = await createWhenBrokersAreKnown(() =>
+      admin.createTopics({ topics: [wanted], waitForLeaders: false, timeout: CREATE_MS }),
+    );
     if (!made && this.#shared) throw new Error(`another test has a topic ${topic}`);
     await this.accepts(topic, partitions);
     return topic;
