@@ -40,7 +40,7 @@ export interface PartitionRange {
   readonly high: bigint;
   /**
    * One past the offset of the last record, including records of open transactions. A transaction stays open for a short
-   * time after its producer has been told that it is committed. A client that cannot query this offset returns `high`.
+   * time after the broker has confirmed its commit to the producer. A client that cannot query this offset returns `high`.
    */
   readonly end: bigint;
 }

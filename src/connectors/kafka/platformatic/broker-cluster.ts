@@ -232,32 +232,34 @@ export class BrokerCluster {
 const EARLIEST = -2n;
 const LATEST = -1n;
 
-/**
- * First and last offsets of all partitions, queried from their leaders. With `isolation` 1, a range ends at the first
- * open transaction; with 0, after the last record.
- * @throws Refusal | NoConnection
- */
-export async function offsetsOf(
-  cluster: BrokerCluster,
-  topic: string,
-  isolation: 0 | 1,
-): Promise<ReadonlyMap<number, Pick<PartitionRange, 'low' | 'high'>>> {
+const READ_UNCOMMITTED = 0;
+const READ_COMMITTED = 1;
+
+/** The queries of a range, in this order, so that `low` ≤ `high` ≤ `end` although records arrive meanwhile. */
+const RANGE_QUERIES = [
+  { offset: 'low', timestamp: EARLIEST, isolation: READ_UNCOMMITTED },
+  { offset: 'high', timestamp: LATEST, isolation: READ_COMMITTED },
+  { offset: 'end', timestamp: LATEST, isolation: READ_UNCOMMITTED },
+] as const;
+
+/** The ranges of all partitions, queried from their leaders. @throws Refusal | NoConnection */
+export async function offsetsOf(cluster: BrokerCluster, topic: string): Promise<ReadonlyMap<number, PartitionRange>> {
   const { leaders } = await cluster.layout(topic, 0);
   if (leaders.includes(-1)) throw new Refusal('Metadata', ['LEADER_NOT_AVAILABLE']);
   const byLeader = Map.groupBy(leaders.keys(), (partition) => leaders[partition]!);
-  const found = new Map<number, { low: bigint; high: bigint }>();
-  const ask = async (leader: number, partitions: readonly number[], timestamp: bigint) => {
+  const found = new Map<number, PartitionRange>();
+  const ask = async (leader: number, partitions: readonly number[], query: (typeof RANGE_QUERIES)[number]) => {
+    const { offset, timestamp, isolation } = query;
     const broker = await cluster.node(leader);
     const asked = partitions.map((partitionIndex) => ({ partitionIndex, currentLeaderEpoch: -1, timestamp }));
     const { topics } = await broker.call(listOffsetsV5.api, [-1, isolation, [{ name: topic, partitions: asked }]]);
     for (const p of topics[0]?.partitions ?? []) {
-      const range = found.get(p.partitionIndex) ?? { low: 0n, high: 0n };
-      found.set(p.partitionIndex, timestamp === EARLIEST ? { ...range, low: p.offset } : { ...range, high: p.offset });
+      const range = found.get(p.partitionIndex) ?? { low: 0n, high: 0n, end: 0n };
+      found.set(p.partitionIndex, { ...range, [offset]: p.offset });
     }
   };
-  // The ends of ranges are queried after their beginnings, so that no range is negative.
-  for (const timestamp of [EARLIEST, LATEST]) {
-    await Promise.all([...byLeader].map(([leader, partitions]) => ask(leader, partitions, timestamp)));
+  for (const query of RANGE_QUERIES) {
+    await Promise.all([...byLeader].map(([leader, partitions]) => ask(leader, partitions, query)));
   }
   return new Map([...found].sort(([a], [b]) => a - b));
 }

@@ -40,9 +40,7 @@ export async function unfinished(cluster: BrokerCluster, topics: readonly string
   const found = new Map<string, number[]>();
   for (const topic of new Set(topics)) {
     try {
-      const stable = await offsetsOf(cluster, topic, 1);
-      const ends = await offsetsOf(cluster, topic, 0);
-      const open = [...ends].filter(([partition, { high }]) => (stable.get(partition)?.high ?? high) < high);
+      const open = [...(await offsetsOf(cluster, topic))].filter(([, { high, end }]) => high < end);
       if (open.length > 0)
         found.set(
           topic,

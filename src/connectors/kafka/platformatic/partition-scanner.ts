@@ -31,8 +31,8 @@ export class PlatformaticScanner implements PartitionScanner {
   }
 
   async bounds(topic: string): Promise<ReadonlyMap<number, OffsetBounds>> {
-    const found = await this.#ask(topic, (cluster) => offsetsOf(cluster, topic, 0));
-    return new Map([...found].map(([partition, { low, high }]) => [partition, { low, end: high }]));
+    const found = await this.#ask(topic, (cluster) => offsetsOf(cluster, topic));
+    return new Map([...found].map(([partition, { low, end }]) => [partition, { low, end }]));
   }
 
   async *scan(range: ScanRange, options: ScanOptions = {}): AsyncGenerator<IncomingRecord[]> {

@@ -27,8 +27,6 @@ const PATIENCE_MS = 5_000;
 /** Maximum time to wait for open transactions, ms. It exceeds the time that transactions of Sluice can be open. */
 const STABLE_MS = 15_000;
 const TOPIC_RESOURCE = 2;
-const READ_UNCOMMITTED = 0;
-const READ_COMMITTED = 1;
 const TXN_OFFSET_COMMIT = 28;
 const OFFSET_FETCH = 9;
 
@@ -67,12 +65,9 @@ class PlatformaticAdmin implements TopicAdmin {
   }
 
   async ranges(topic: string): Promise<ReadonlyMap<number, PartitionRange>> {
-    return await this.#ask(`querying the end offsets of the topic ${topic} failed`, async (cluster) => {
-      const committed = await offsetsOf(cluster, topic, READ_COMMITTED);
-      // The ends of all records are queried afterwards, so that none is smaller.
-      const all = await offsetsOf(cluster, topic, READ_UNCOMMITTED);
-      return new Map([...committed].map(([p, range]) => [p, { ...range, end: all.get(p)?.high ?? range.high }]));
-    });
+    return await this.#ask(`querying the end offsets of the topic ${topic} failed`, (cluster) =>
+      offsetsOf(cluster, topic),
+    );
   }
 
   async committed(
