@@ -147,8 +147,7 @@ export class ModelHost {
 
   /** Resolves a reference to a package without loading the model. @throws SluiceError as `use` */
   async meant(reference: string): Promise<ModelPackage> {
-    const found = await this.#resolve(reference);
-    return 'model' in found ? found.model : found.kept.model;
+    return (await this.#resolve(reference)).model;
   }
 
   /** Whether the model of a reference is loaded, so that requests need not wait. */
@@ -173,16 +172,16 @@ export class ModelHost {
     await Promise.all(entries.map((e) => e.pool.then((p) => p.close()).catch(() => {})));
   }
 
-  /** The version in the registry; if the registry fails, the version that is served. @throws SluiceError */
-  async #resolve(reference: string): Promise<{ model: ModelPackage } | { kept: Entry; error: SluiceError }> {
+  /** The version in the registry; if the registry fails, its error and the version that is served. @throws SluiceError */
+  async #resolve(reference: string): Promise<{ model: ModelPackage; error: SluiceError | null }> {
     try {
-      return { model: await this.registry.resolve(reference) };
+      return { model: await this.registry.resolve(reference), error: null };
     } catch (error) {
       const kept = this.#current.get(reference);
       const e = asSluiceError(error, 'registry_unavailable');
       if (!kept || !KEEPS_OLD.has(e.code)) throw e;
       this.#report(reference, reference, e, kept.model);
-      return { kept, error: e };
+      return { model: kept.model, error: e };
     }
   }
 
@@ -196,14 +195,13 @@ export class ModelHost {
    */
   async #hold(reference: string): Promise<Entry> {
     this.#checkOpen();
-    const found = await this.#resolve(reference);
+    const { model, error } = await this.#resolve(reference);
     // The lookup must follow the await, because the previous entry may be closed by now.
     const current = this.#current.get(reference);
-    if ('error' in found) {
-      if (!current) throw found.error;
+    if (error) {
+      if (!current) throw error;
       return held(current);
     }
-    const { model } = found;
     const key = keyOf(model);
     if (current?.key === key) {
       if (this.#stale.delete(reference)) this.#options.onCurrent?.(reference, model);
@@ -212,8 +210,8 @@ export class ModelHost {
     if (!current) {
       const load = this.#load(reference, key, model);
       load.waiting++;
-      return load.entry.catch((error: unknown) => {
-        const e = asSluiceError(error, 'model_invalid');
+      return load.entry.catch((failure: unknown) => {
+        const e = asSluiceError(failure, 'model_invalid');
         this.#report(reference, key, e, null);
         throw e;
       });
@@ -224,7 +222,7 @@ export class ModelHost {
     if (due && !this.#loading.has(jobOf(reference, key))) {
       this.#load(reference, key, model).entry.then(
         () => this.#options.onSwap?.(reference, current.model, model),
-        (error: unknown) => this.#report(reference, key, asSluiceError(error, 'model_invalid'), current.model),
+        (failure: unknown) => this.#report(reference, key, asSluiceError(failure, 'model_invalid'), current.model),
       );
     }
     return held(current);

@@ -1,17 +1,13 @@
 // Requests for more models than may be loaded at once: each gets the model that it names, however the others interleave.
-import { readFileSync, writeFileSync } from 'node:fs';
-import path from 'node:path';
 import { setImmediate } from 'node:timers/promises';
 import { expect } from 'vitest';
 import { SluiceError } from '../../src/core/errors.ts';
 import { ModelHost } from '../../src/engine/model-host.ts';
+import { loadPackage } from '../../src/model/package/load-package.ts';
 import type { ModelPackage } from '../../src/model/package/model-package.ts';
-import { FolderRegistry } from '../../src/model/registry/folder.ts';
 import type { Registry } from '../../src/model/registry/registry.ts';
-import { scratch } from '../support/cli.ts';
 import { scoredBy } from '../support/pooled.ts';
-import { copyUnlocked } from '../support/registries/packages.ts';
-import { CREDIT_DEFAULT } from '../support/score.ts';
+import { makePackage } from '../support/registries/packages.ts';
 import fc from '../support/seeded-fast-check.ts';
 import { checkTest, times } from '../support/tiers.ts';
 
@@ -20,18 +16,9 @@ const VERSIONS = ['1', '2'];
 const RUNS = times('interleavings of model requests', { quick: 0, check: 12, campaigns: 500 });
 
 async function packages(): Promise<Map<string, ModelPackage>> {
-  const folder = scratch();
   const found = new Map<string, ModelPackage>();
-  for (const id of IDS) {
-    for (const version of VERSIONS) {
-      const to = path.join(folder, id, version);
-      copyUnlocked(CREDIT_DEFAULT, to);
-      const file = path.join(to, 'model.yaml');
-      const yaml = readFileSync(file, 'utf8').replace(/^id: .*$/m, `id: ${id}`);
-      writeFileSync(file, yaml.replace(/^version: .*$/m, `version: ${version}`));
-      found.set(`${id}:${version}`, await new FolderRegistry([folder]).resolve(`${id}:${version}`));
-    }
-  }
+  for (const id of IDS)
+    for (const version of VERSIONS) found.set(`${id}:${version}`, await loadPackage(makePackage(id, version)));
   return found;
 }
 

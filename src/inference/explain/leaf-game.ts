@@ -8,10 +8,10 @@ import type { Slot, Truth } from '../trees/slots.ts';
  * For each player of a leaf, writes its contribution per unit of the leaf's weight to `out[0..d-1]`. Returns false if
  * all are zero.
  */
-export type LeafGameSolver = (games: LeafGame, leaf: number, mask: number, out: Float64Array) => boolean;
+export type LeafGameSolver = (games: TreeLeaves, leaf: number, mask: number, out: Float64Array) => boolean;
 
 /** The games of all leaves of a tree. An object for each leaf would take several times the memory of these arrays. */
-export interface LeafGame {
+export interface TreeLeaves {
   /** Index of each leaf's first player in the arrays with an entry for each player of each leaf. */
   readonly leafFirst: Int32Array;
   /** Players: the columns on the path, ascending. */
@@ -26,7 +26,7 @@ export interface LeafGame {
 }
 
 /** Number of players of a leaf. */
-export const playersOf = ({ leafFirst }: LeafGame, leaf: number): number => leafFirst[leaf + 1]! - leafFirst[leaf]!;
+export const playersOf = ({ leafFirst }: TreeLeaves, leaf: number): number => leafFirst[leaf + 1]! - leafFirst[leaf]!;
 
 /** The background rows as masks of the players whose conditions they meet, for all leaves of a tree. */
 export interface LeafMasks {
@@ -71,7 +71,7 @@ const WEIGHTS = Float64Array.from({ length: 32 * 32 }, (_, i) =>
  * only x satisfies, and none that only z satisfies. A player that both satisfy contributes nothing. The mean over the
  * background is exact interventional SHAP.
  */
-export function interventional(games: LeafGame, leaf: number, mask: number, out: Float64Array): boolean {
+export function interventional(games: TreeLeaves, leaf: number, mask: number, out: Float64Array): boolean {
   const d = playersOf(games, leaf);
   const full = 2 ** d - 1;
   const { first, masks, shares, meetsFirst, meets } = games.background;
@@ -116,7 +116,7 @@ const rest = new Float64Array(32);
  * over p in S of (x satisfies p) × Π over p not in S of (share of p). The sums over coalitions of equal size are the
  * coefficients of Π (share + satisfied·t).
  */
-export function pathDependent(games: LeafGame, leaf: number, mask: number, out: Float64Array): boolean {
+export function pathDependent(games: TreeLeaves, leaf: number, mask: number, out: Float64Array): boolean {
   const d = playersOf(games, leaf);
   const { leafShares } = games;
   const first = games.leafFirst[leaf]!;

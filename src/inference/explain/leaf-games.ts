@@ -23,7 +23,6 @@ import {
 } from './group-games.ts';
 import {
   holdsIn,
-  type LeafGame,
   type LeafGameSolver,
   type LeafMasks,
   type LeafWeights,
@@ -32,6 +31,7 @@ import {
   playersOf,
   segmentsOf,
   shareOf,
+  type TreeLeaves,
 } from './leaf-game.ts';
 import { LeafPatterns, maskOfPattern, type TreeWalk, walkOf } from './leaf-patterns.ts';
 import { IntegerTable, NOTHING, VectorMemo } from './lookup-tables.ts';
@@ -82,15 +82,14 @@ function countMasks(
  * ⌈masks / 32⌉ words of bits.
  */
 function joinMasks(
-  leaves: readonly { masks: Int32Array; shares: Float64Array }[],
-  playersAt: (leaf: number) => number,
+  leaves: readonly { columns: number; masks: Int32Array; shares: Float64Array }[],
   withMeets: boolean,
 ): LeafMasks {
   const first = new Int32Array(leaves.length + 1);
   const meetsFirst = new Int32Array(leaves.length + 1);
-  for (const [l, { masks }] of leaves.entries()) {
+  for (const [l, { columns, masks }] of leaves.entries()) {
     first[l + 1] = first[l]! + masks.length;
-    meetsFirst[l + 1] = meetsFirst[l]! + (withMeets ? playersAt(l) * Math.ceil(masks.length / 32) : 0);
+    meetsFirst[l + 1] = meetsFirst[l]! + (withMeets ? columns * Math.ceil(masks.length / 32) : 0);
   }
   const joined = new Int32Array(first.at(-1)!);
   const shares = new Float64Array(joined.length);
@@ -101,14 +100,14 @@ function joinMasks(
     if (!withMeets) continue;
     const words = Math.ceil(leaf.masks.length / 32);
     for (const [k, mask] of leaf.masks.entries())
-      for (let j = 0; j < playersAt(l); j++)
+      for (let j = 0; j < leaf.columns; j++)
         meets[meetsFirst[l]! + j * words + (k >>> 5)]! |= ((mask >>> j) & 1) << (k & 31);
   }
   return { first, masks: joined, shares, meetsFirst, meets };
 }
 
 /** A tree in the form that games evaluate. A word has bits for 32 leaves. */
-export interface TreeGame extends SlotMasks, LeafGame {
+export interface TreeGame extends SlotMasks, TreeLeaves {
   /** Player of each slot, as an index into the players of the tree. */
   readonly slotPlayer: Int32Array;
   readonly players: number;
@@ -238,7 +237,7 @@ export class LeafGames {
         const { masks, patterns, counts } = countMasks(t.walk, leaf, lacking, rows);
         leaves.push({ columns: playersOf(t, leaf), masks, patterns, shares: counts.map((n) => n / rows) });
       });
-      t.background = joinMasks(leaves, (leaf) => playersOf(t, leaf), !this.#alone);
+      t.background = joinMasks(leaves, !this.#alone);
       if (this.#alone) this.#solvers[i] = new PatternBackground(leaves);
     }
   }

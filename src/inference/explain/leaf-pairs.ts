@@ -6,7 +6,7 @@
 // Φii of a column is its effect minus half of the index of each of its pairs. A row of Φ therefore adds up to the
 // column's effect.
 import type { StateColumns } from './group-games.ts';
-import { bits, type LeafGame, playersOf, shapley } from './leaf-game.ts';
+import { bits, playersOf, shapley, type TreeLeaves } from './leaf-game.ts';
 import type { LeafGames, TreeGame } from './leaf-games.ts';
 import { maskOfPattern } from './leaf-patterns.ts';
 import { NOTHING, VectorMemo } from './lookup-tables.ts';
@@ -31,7 +31,7 @@ const gained = new Float64Array(32);
  * players, a!·(b−2)!/(a+b−1)!; and one of each, −(a−1)!·(b−1)!/(a+b−1)!. A player that both rows satisfy has no
  * interactions.
  */
-function interventionalPairs(games: LeafGame, leaf: number, mask: number, out: Float64Array): boolean {
+function interventionalPairs(games: TreeLeaves, leaf: number, mask: number, out: Float64Array): boolean {
   const d = playersOf(games, leaf);
   const full = 2 ** d - 1;
   const { first, masks, shares } = games.background;

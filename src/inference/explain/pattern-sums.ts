@@ -1,6 +1,6 @@
 // Effects of large ensembles. At each leaf, the background is stored as bit patterns, and sums are computed for the
 // patterns that occur in the explained rows.
-import { bits, type LeafGame, type LeafGameSolver, shapley } from './leaf-game.ts';
+import { bits, type LeafGameSolver, shapley, type TreeLeaves } from './leaf-game.ts';
 import { maskOfPattern, type TreeWalk } from './leaf-patterns.ts';
 import { IntegerTable } from './lookup-tables.ts';
 
@@ -47,12 +47,12 @@ export interface LeafBackground {
  */
 export class GameSolver implements PatternSolver {
   readonly #walk: TreeWalk;
-  readonly #games: LeafGame;
+  readonly #games: TreeLeaves;
   readonly #solve: LeafGameSolver;
   readonly #values = new Float64Array(MOST_COLUMNS);
   #leaf = 0;
 
-  constructor(walk: TreeWalk, games: LeafGame, solve: LeafGameSolver) {
+  constructor(walk: TreeWalk, games: TreeLeaves, solve: LeafGameSolver) {
     this.#walk = walk;
     this.#games = games;
     this.#solve = solve;
