@@ -30,7 +30,7 @@ const NOT_QUICK = [
   'test/demo/generate.test.ts',
   'test/docs/{compose,examples,library,options,pages,readme,snippets}.test.ts',
   'test/doors/commands/{explain-interactions,launcher,loaded,model,standard-streams}.test.ts',
-  'test/doors/http/{audit,binary-tensors,bodies,client-certificates,connections,console,console-login,content-coding,cross-origin,fairness,file-modes,interactions,logs,model-uploads,models,openapi,openapi-examples,pipeline-states,proxies,raw-heads,reference-page,resumable-uploads,security,sigterm,tables,tenants,tokens,tus-clients,unread-answers,upload}.test.ts',
+  'test/doors/http/{arrow,audit,binary-tensors,bodies,client-certificates,connections,console,console-login,content-coding,cross-origin,drift,fairness,file-modes,interactions,logs,model-uploads,models,openapi,openapi-examples,pipeline-states,proxies,raw-heads,reference-page,resumable-uploads,security,sigterm,tables,tenants,tokens,tus-clients,unread-answers,upload}.test.ts',
   'test/drift/counting.test.ts',
   'test/engine/{ahead,empty-row,few,gradual,helping,host-events,score-file,whole,worker-death}.test.ts',
   'test/inference/explain/{answers,budget,memo-pool,pairs,zoo}.test.ts',

@@ -12,7 +12,7 @@ import { merkleRoot, type Predicate, predicateOf } from '../../src/proof/stateme
 import { readManifest, verifyOutput } from '../../src/runs/checks/verify-output.ts';
 import { scratch, sluiceHere } from '../support/cli.ts';
 import { makePackage } from '../support/registries/packages.ts';
-import { times } from '../support/tiers.ts';
+import { checkTest, times } from '../support/tiers.ts';
 
 const CHANGES = times('proof changes', { quick: 12, check: 60, campaigns: 1000 });
 const FILES = ['in.csv', 'out.csv', 'out.csv.rejects.csv', 'out.csv.manifest.json', 'm/model.yaml', 'm/model.onnx'];
@@ -254,7 +254,7 @@ function withBlocks(folder: string, type: string, digestOf: (bytes: Uint8Array, 
   return made as unknown as JsonValue;
 }
 
-test('a manifest of the second format, whose blocks have a SHA-256, names the changed row', async () => {
+checkTest('a manifest of the second format, whose blocks have a SHA-256, names the changed row', async () => {
   const folder = await scored();
   const at = (name: string) => path.join(folder, name);
   const sha256 = (bytes: Uint8Array) => createHash('sha256').update(bytes).digest('hex');
@@ -323,7 +323,7 @@ test('a change that leaves every CRC-32 as it was is still a change of the file'
   }
 });
 
-test('a manifest of the first format is still checked as a whole', async () => {
+checkTest('a manifest of the first format is still checked as a whole', async () => {
   const folder = await scored();
   const file = path.join(folder, 'out.csv.manifest.json');
   const { statement } = unseal(readFileSync(file, 'utf8'), null);

@@ -4,6 +4,7 @@ import path from 'node:path';
 import { expect, test } from 'vitest';
 import { scratch, sluiceHere } from '../../support/cli.ts';
 import { CREDIT_DEFAULT } from '../../support/score.ts';
+import { checkTest } from '../../support/tiers.ts';
 
 test('a machine that can score says so; a damaged model, a missing certificate and keys are named', async () => {
   const fine = await sluiceHere(['doctor']);
@@ -24,7 +25,7 @@ test('a machine that can score says so; a damaged model, a missing certificate a
   expect(wrong.find((f) => f.check === 'model credit-default')!.message).toContain('[model_hash_mismatch]');
 });
 
-test('the folder of the audit log is checked, also before it exists', async () => {
+checkTest('the folder of the audit log is checked, also before it exists', async () => {
   const folder = scratch();
   writeFileSync(path.join(folder, 'file'), '');
   const audit = async (file: string) => {

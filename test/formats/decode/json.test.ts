@@ -21,6 +21,7 @@ import {
 } from '../../support/decoding.ts';
 import { CREDIT_DEFAULT } from '../../support/score.ts';
 import fc from '../../support/seeded-fast-check.ts';
+import { times } from '../../support/tiers.ts';
 import { toNative } from '../../support/zoo.ts';
 
 const MAX_RECORD = 1_000;
@@ -249,7 +250,7 @@ test('the same cells and faults as JSON.parse in any bytes', () => {
     fc.property(fc.array(part, { maxLength: 16 }), (parts) => {
       both.compare(recordsIn(Buffer.from(parts.join('')), lines()), 512);
     }),
-    { numRuns: 10_000 },
+    { numRuns: times('bytes as JSON', { quick: 2_000, check: 10_000, campaigns: 500_000 }) },
   );
 });
 
