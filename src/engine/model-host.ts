@@ -7,6 +7,7 @@ import type { EnginePolicy } from '../inference/evaluate/choose-evaluator.ts';
 import { limitMemoPool } from '../inference/explain/memo-pool.ts';
 import type { ModelPackage } from '../model/package/model-package.ts';
 import type { Registry } from '../model/registry/registry.ts';
+import { SpareWorkers } from './spare-workers.ts';
 import { WorkerPool } from './worker-pool.ts';
 
 export interface HostedModel {
@@ -89,6 +90,12 @@ const KEEPS_OLD = new Set<ErrorCode>([
   'worker_failed',
 ]);
 
+/**
+ * Maximum number of workers beyond the first of each model, as a multiple of `workers`. More would use memory without
+ * using more cores.
+ */
+const SPARE_WORKERS = 2;
+
 const keyOf = (model: ModelPackage): string =>
   // The hash covers all files, so packages that differ only in a reason code are different models.
   `${model.folder}\n${model.sha256}`;
@@ -120,11 +127,13 @@ export class ModelHost {
   /** References that do not serve the version to which the registry resolves them. */
   readonly #stale = new Set<string>();
   readonly #tried = new Map<string, Promise<void>>();
+  readonly #spare: SpareWorkers;
 
   constructor(options: ModelHostOptions) {
     this.registry = options.registry;
     if (options.explainMemoryBytes !== undefined) limitMemoPool(options.explainMemoryBytes);
     this.#options = options;
+    this.#spare = new SpareWorkers(SPARE_WORKERS * options.workers);
   }
 
   /** Resolves a reference and loads its model. @throws SluiceError model_not_found | model_invalid | model_hash_mismatch | … */
@@ -286,7 +295,7 @@ export class ModelHost {
         model,
         workers: this.#options.workers,
         inline: true,
-        onDemand: true,
+        spare: this.#spare,
         ...(this.#options.engine ? { engine: this.#options.engine } : {}),
       },
       {

@@ -1,6 +1,7 @@
 // The workers of a model version. Gives streams fair turns, and tolerates the death of workers.
 import { inBackground } from '../core/async.ts';
 import { type Block, RECORD_CRASHED, RECORD_INTERNAL_ERROR, RECORD_MODEL_FAILED, RECORD_OK } from '../core/block.ts';
+import { monotonicMs } from '../core/clock.ts';
 import { asSluiceError, type ErrorCode, SluiceError } from '../core/errors.ts';
 import type { Explained } from '../core/explained-work.ts';
 import type { Word } from '../core/log.ts';
@@ -21,6 +22,7 @@ import {
   streamClosed,
 } from './job-queue.ts';
 import type { JobAnswer, ScoredPart, StreamSpec } from './protocol.ts';
+import type { SpareHolder, SpareWorkers } from './spare-workers.ts';
 import { modelSize, type Opening, type SupervisorEvents, WorkerSupervisor } from './worker-supervisor.ts';
 
 export interface PoolOptions {
@@ -46,10 +48,10 @@ export interface PoolOptions {
    */
   gradual?: (() => number) | null;
   /**
-   * Start with one worker, and add the others when jobs have waited behind other jobs for 100 ms in total. Intended for
-   * services, where most models get few requests. Default: no.
+   * If set, start with one worker, and take others from here when jobs have waited behind other jobs for 100 ms in
+   * total. Intended for services, where most models get few requests. Default: start all workers at once.
    */
-  onDemand?: boolean;
+  spare?: SpareWorkers | null;
   /** For gradual pools: if possible, the calling thread acts as one of the workers. Default: no. */
   helps?: boolean;
   /** Rows per micro-batch. */
@@ -89,7 +91,7 @@ function withDefaults(options: PoolOptions): Required<PoolOptions> {
     few: false,
     gradual: null,
     helps: false,
-    onDemand: false,
+    spare: null,
     batchRows: DEFAULT_BATCH_ROWS,
     jobTimeoutMs: DEFAULT_JOB_TIMEOUT_MS,
     maxPoisonRows: DEFAULT_MAX_POISON_ROWS,
@@ -143,6 +145,9 @@ const WORTH_WORKERS_MS = 1500;
 /** Total time in ms that jobs must wait behind other jobs before a service starts more workers. */
 const BEHIND_MS = 100;
 
+/** Time in ms without any work after which a pool ends a worker that another pool needs. */
+const UNNEEDED_MS = 10_000;
+
 /** Maximum size of an input that a command scores on its own thread. Starting workers would take longer. */
 const FEW = { rows: 4096, bytes: FEW_BYTES, blocks: 4 };
 
@@ -176,7 +181,7 @@ export interface StreamHandle {
  * front of the queue. After a second death, the job is bisected to find the poison row, which is rejected. Jobs that
  * were only waiting at the dead worker return to the queue unchanged.
  */
-export class WorkerPool {
+export class WorkerPool implements SpareHolder {
   readonly #options: Required<PoolOptions>;
   readonly #queue = new JobQueue();
   readonly #supervisor: WorkerSupervisor;
@@ -197,7 +202,9 @@ export class WorkerPool {
   #started: Promise<unknown> | null = null;
   /** Number of started workers. */
   #threads = 0;
-  /** Decides when a gradual pool starts its remaining workers. */
+  /** Time of the last result of a worker, in ms of the monotonic clock. */
+  #workedAt = 0;
+  /** Decides when the pool starts its remaining workers. */
   #waiting: WaitSum | null = null;
   #helping: HelpingThread | null = null;
   /** Aborts a comparison of evaluators whose result is no longer needed. */
@@ -269,11 +276,9 @@ export class WorkerPool {
   }
 
   #startWorkers(): Promise<unknown> {
-    const { gradual, helps, onDemand, workers } = this.#options;
-    if (workers === 1 || !(gradual || onDemand)) return this.#startMore(workers);
-    this.#waiting = onDemand
-      ? new WaitSum(() => this.#complete(), BEHIND_MS)
-      : new WaitSum(() => gradual!() > WORTH_WORKERS_MS && this.#complete());
+    const { gradual, helps, spare, workers } = this.#options;
+    if (workers === 1 || !(gradual || spare)) return this.#startMore(workers);
+    this.#waiting = this.#sumOfWaits();
     if (helps && gradual) {
       this.#helping = new HelpingThread({
         open: async () => this.#inlineScorer(await this.#opened(), { ...FEW, batchRows: this.#options.batchRows }),
@@ -286,14 +291,33 @@ export class WorkerPool {
     return this.#startMore(1);
   }
 
+  #sumOfWaits(): WaitSum {
+    const { gradual, spare } = this.#options;
+    return spare
+      ? new WaitSum(() => this.#complete(), BEHIND_MS)
+      : new WaitSum(() => gradual!() > WORTH_WORKERS_MS && this.#complete());
+  }
+
   /**
-   * Starts the missing workers; the helping thread counts as a worker. Returns whether all workers have been started.
+   * Starts the missing workers, as far as the shared number allows; the helping thread counts as a worker. Returns
+   * whether all workers have been started.
    */
   #complete(): boolean {
-    const { workers } = this.#options;
+    const { spare, workers } = this.#options;
     const missing = workers - this.#threads - Number(this.#helping?.engaged ?? false);
-    if (missing > 0) this.#startMore(missing);
+    const allowed = spare && missing > 0 ? spare.take(this, missing) : missing;
+    if (allowed > 0) this.#startMore(allowed);
     return this.#threads === workers;
+  }
+
+  /** Ends a worker for another pool, if this pool has been without work for some time. */
+  endSpare(): boolean {
+    if (this.#closing || !this.#queue.empty || monotonicMs() - this.#workedAt < UNNEEDED_MS) return false;
+    if (this.#threads === 1 || !this.#supervisor.endIdle()) return false;
+    this.#threads--;
+    this.#waiting?.stop();
+    this.#waiting = this.#sumOfWaits();
+    return true;
   }
 
   #startMore(workers: number): Promise<unknown> {
@@ -399,6 +423,7 @@ export class WorkerPool {
   /** Terminates the workers; unfinished jobs are rejected as cancelled. Idempotent. */
   async close(): Promise<void> {
     this.#closing = true;
+    this.#options.spare?.release(this);
     this.#waiting?.stop();
     this.#helping?.stop();
     const closed = new SluiceError('cancelled', 'the worker pool was closed');
@@ -414,7 +439,7 @@ export class WorkerPool {
       if (!worker) break;
       this.#supervisor.send(worker, this.#piece(this.#queue.take()), this.#free.pop() ?? null);
     }
-    this.#waiting?.waits(!this.#queue.empty || (this.#options.onDemand && this.#supervisor.isBehind));
+    this.#waiting?.waits(!this.#queue.empty || (this.#options.spare !== null && this.#supervisor.isBehind));
     this.#helping?.waits(!this.#queue.empty);
   }
 
@@ -483,6 +508,7 @@ export class WorkerPool {
   #answered(job: BlockJob, message: JobAnswer): void {
     if (message.type === 'scored') {
       const { rows, evaluations = 0, workMs } = message.part;
+      this.#workedAt = monotonicMs();
       this.#onWork?.(workMs);
       this.#explained(job, { rows, evaluations });
       const { kind } = job.stream;

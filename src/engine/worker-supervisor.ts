@@ -241,6 +241,15 @@ export class WorkerSupervisor {
     timer.unref();
   }
 
+  /** Ends a worker if all workers are without jobs. Returns whether it did. */
+  endIdle(): boolean {
+    const idle = this.#workers.find(({ ready }) => ready);
+    if (!idle || this.#workers.some(({ jobs }) => jobs.length > 0)) return false;
+    this.#remove(idle);
+    inBackground('ending a worker', () => idle.link.end());
+    return true;
+  }
+
   /** Stops replacing workers. Returns the jobs of the workers. */
   giveUp(): BlockJob[] {
     this.#givenUp = true;

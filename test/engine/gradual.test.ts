@@ -3,11 +3,15 @@ import { expect, onTestFinished, test, vi } from 'vitest';
 import { generatePortfolio } from '../../src/demo/portfolio.ts';
 import { WaitSum } from '../../src/engine/helping-thread.ts';
 import { scoreChunks } from '../../src/engine/score-chunks.ts';
+import { SpareWorkers } from '../../src/engine/spare-workers.ts';
 import { WorkerPool } from '../../src/engine/worker-pool.ts';
 import { loadPackage } from '../../src/model/package/load-package.ts';
+import type { ModelPackage } from '../../src/model/package/model-package.ts';
 import { RunAccount } from '../../src/runs/account.ts';
 import { inChunks } from '../support/blocks.ts';
+import { controlClock } from '../support/controlled-clock.ts';
 import { CREDIT_DEFAULT } from '../support/score.ts';
+import fc from '../support/seeded-fast-check.ts';
 
 const NEVER_READY = new URL('data:text/javascript,setInterval(()=>{},1000)');
 
@@ -72,41 +76,121 @@ test('while jobs wait it is asked again and again whether much is left, and then
   expect([asked, pool.ready]).toEqual([2, 3]);
 });
 
-test('a service starts more workers when jobs wait behind others, and not for requests one after another', async () => {
-  const model = await loadPackage(CREDIT_DEFAULT);
-  const pool = await WorkerPool.start({ model, workers: 3, onDemand: true });
-  onTestFinished(() => pool.close());
-  const text = Buffer.concat([...generatePortfolio({ rows: 2000, seed: 5 })]);
-  const request = async (): Promise<string> => {
-    const out: Buffer[] = [];
-    await scoreChunks({
-      account: new RunAccount().unit(),
-      model,
-      pool,
-      chunks: inChunks(text, text.length),
-      input: { format: 'delimited', delimiter: ',' },
-      output: { format: 'ndjson', delimiter: ',' },
-      passthrough: [],
-      blockBytes: text.length + 1,
-      alone: true,
-      write: async (bytes) => void out.push(Buffer.from(bytes)),
-      writeRejects: async () => {},
-    });
-    return Buffer.concat(out).toString();
-  };
-  expect(pool.ready).toBe(1);
-  const want = await request();
-  for (let i = 0; i < 60; i++) expect((await request()) === want).toBe(true);
-  expect(pool.ready).toBe(1);
-  // Two clients, each of which sends one request at a time.
+const SERVED = Buffer.concat([...generatePortfolio({ rows: 2000, seed: 5 })]);
+
+/** Scores the same rows as one block, as a request does. Returns the text of the predictions. */
+async function request(model: ModelPackage, pool: WorkerPool): Promise<string> {
+  const out: Buffer[] = [];
+  await scoreChunks({
+    account: new RunAccount().unit(),
+    model,
+    pool,
+    chunks: inChunks(SERVED, SERVED.length),
+    input: { format: 'delimited', delimiter: ',' },
+    output: { format: 'ndjson', delimiter: ',' },
+    passthrough: [],
+    blockBytes: SERVED.length + 1,
+    alone: true,
+    write: async (bytes) => void out.push(Buffer.from(bytes)),
+    writeRejects: async () => {},
+  });
+  return Buffer.concat(out).toString();
+}
+
+/** Two clients, each of which sends one request at a time until `enough`. */
+async function twoClients(send: () => Promise<void>, enough: () => boolean): Promise<void> {
   let ended = false;
   const client = async (): Promise<void> => {
-    while (!ended) expect((await request()) === want).toBe(true);
+    while (!ended) await send();
   };
   const clients = [client(), client()];
-  await expect.poll(() => pool.ready).toBe(3);
+  await expect.poll(enough).toBe(true);
   ended = true;
   await Promise.all(clients);
+}
+
+test('a service starts more workers when jobs wait behind others, and not for requests one after another', async () => {
+  const model = await loadPackage(CREDIT_DEFAULT);
+  const pool = await WorkerPool.start({ model, workers: 3, spare: new SpareWorkers(6) });
+  onTestFinished(() => pool.close());
+  expect(pool.ready).toBe(1);
+  const want = await request(model, pool);
+  const send = async () => expect((await request(model, pool)) === want).toBe(true);
+  for (let i = 0; i < 60; i++) await send();
+  expect(pool.ready).toBe(1);
+  await twoClients(send, () => pool.ready === 3);
+});
+
+test('pools share the workers beyond their first: one that has had no work for ten seconds gives them up', async () => {
+  const clock = controlClock({ runs: true });
+  const model = await loadPackage(CREDIT_DEFAULT);
+  const spare = new SpareWorkers(1);
+  const [a, b] = await Promise.all([0, 1].map(() => WorkerPool.start({ model, workers: 3, spare })));
+  onTestFinished(async () => void (await Promise.all([a!.close(), b!.close()])));
+  const want = await request(model, a!);
+  const sends = (pool: WorkerPool) => async () => {
+    expect((await request(model, pool)) === want).toBe(true);
+    expect([spare.held <= 1, a!.ready <= 2, b!.ready <= 2]).toEqual([true, true, true]);
+  };
+  await twoClients(sends(a!), () => a!.ready === 2);
+  // The first pool keeps its worker as long as it has work, however often the other asks.
+  const asked = vi.spyOn(spare, 'take');
+  const both = async () => {
+    await sends(b!)();
+    await sends(a!)();
+  };
+  await twoClients(both, () => asked.mock.calls.filter(([pool]) => pool === b).length >= 3);
+  expect([a!.ready, b!.ready]).toEqual([2, 1]);
+  for (const [idle, busy] of [
+    [a!, b!],
+    [b!, a!],
+    [a!, b!],
+  ]) {
+    await clock.advance(10_000);
+    await twoClients(sends(busy!), () => busy!.ready === 2);
+    expect([idle!.ready, spare.held]).toEqual([1, 1]);
+  }
+  await b!.close();
+  expect(spare.held).toBe(0);
+  await twoClients(sends(a!), () => a!.ready === 2);
+});
+
+test('no more workers than there are, whatever pools take, give up and release', () => {
+  const step = fc.record({
+    pool: fc.nat(3),
+    wanted: fc.nat(4),
+    idle: fc.array(fc.nat(3)),
+    closes: fc.boolean(),
+  });
+  fc.assert(
+    fc.property(fc.nat(5), fc.array(step, { maxLength: 30 }), (most, steps) => {
+      const spare = new SpareWorkers(most);
+      let idle: number[] = [];
+      const held = [0, 0, 0, 0];
+      const holders = held.map((_, i) => ({
+        endSpare: () => {
+          if (!idle.includes(i) || held[i] === 0) return false;
+          held[i]!--;
+          return true;
+        },
+      }));
+      for (const { pool, wanted, idle: now, closes } of steps) {
+        idle = now;
+        const [before, free] = [[...held], most - held.reduce((a, b) => a + b)];
+        if (closes) {
+          spare.release(holders[pool]!);
+          held[pool] = 0;
+        } else {
+          const given = spare.take(holders[pool]!, wanted);
+          const others = before.filter((_, i) => i !== pool && now.includes(i)).reduce((a, b) => a + b, 0);
+          expect(given).toBe(Math.min(wanted, free + others));
+          held[pool]! += given;
+        }
+        const sum = held.reduce((a, b) => a + b);
+        expect([spare.held, sum <= most]).toEqual([sum, true]);
+      }
+    }),
+  );
 });
 
 test('a pool that is closed before its worker is ready starts no others', async () => {
