@@ -20,6 +20,8 @@ const CANARY = 'Jane.Doe-77';
 test('a plain text is refused by the compiler, wherever a line could take it', () => {
   const log: Log = () => {};
   const cell = String(CANARY);
+  // The compiler checks the lines below: an expected error that is none is an error.
+  expect.assertions(0);
   // @ts-expect-error a text is no word
   log('info', 'request', cell);
   // @ts-expect-error nor is a field

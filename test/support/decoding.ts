@@ -1,4 +1,5 @@
 // Two decoders over the same records: every column kind with its odd words, and a comparison cell by cell.
+import { expect } from 'vitest';
 import { type ColumnBatch, newBatch, newColumns, UNSEEN } from '../../src/core/batch.ts';
 import type { TextRules } from '../../src/core/input-declaration.ts';
 import { Random } from '../../src/core/random.ts';
@@ -255,11 +256,14 @@ export class Tally implements Found {
     // Of few records one is enough.
     const least = Math.min(0.0005, 1 / this.records);
     const within = (v: number, most: number) => v >= least && v < most;
-    if (!within(share.rejected, 0.8) || !within(share.declined, declined)) throw new Error(JSON.stringify(share));
+    expect([within(share.rejected, 0.8), within(share.declined, declined)], JSON.stringify(share)).toEqual([
+      true,
+      true,
+    ]);
   }
 }
 
-/** The decoders over the same records, `capacity` at a time; throws on the first difference. */
+/** The decoders over the same records, `capacity` at a time; the first difference fails the test. */
 export class Differential {
   readonly #readers: readonly ColumnReader[];
   readonly #fast: Decoder;
@@ -305,15 +309,14 @@ export class Differential {
       const to = Math.min(block.faults.length, from + capacity);
       direct.decode(block, from, to, a);
       this.#reference.decode(block, from, to, b);
-      const difference = differenceOf(a, b);
-      if (difference) throw new Error(`direct: ${difference.what}`);
+      expect(differenceOf(a, b), 'direct').toBeNull();
       if (b.rejections.length === b.rows) continue;
       own.encode(a);
       other.encode(b);
       for (const [i, { name, data }] of own.inputs.entries()) {
         const expected = other.inputs[i]!.data;
         const at = firstDifference(data, expected);
-        if (at >= 0) throw new Error(`direct: entry ${at} of ${name} is ${data[at]}, not ${expected[at]}`);
+        expect(at, `entry ${at} of ${name} is ${data[at]}, not ${expected[at]}`).toBe(-1);
       }
     }
   }
@@ -340,14 +343,14 @@ export class Differential {
         if (decoder === null) continue;
         decoder.decode(block, from, to, a);
         const difference = differenceOf(a, b);
-        if (!difference) continue;
-        const start = block.spans[(from + difference.row) * 2]!;
-        const record = Buffer.from(block.slab).subarray(start, block.spans[(from + difference.row) * 2 + 1]!);
-        throw new Error(`${name}: ${difference.what} in ${JSON.stringify(record.toString('latin1'))}`);
+        const at = (from + (difference?.row ?? 0)) * 2;
+        const record = () => Buffer.from(block.slab).toString('latin1', block.spans[at], block.spans[at + 1]);
+        expect(difference?.what ?? null, difference ? `${name} in ${JSON.stringify(record())}` : name).toBeNull();
       }
       rejected += b.rejections.length;
     }
-    if (Buffer.from(block.slab).toString('latin1') !== before) throw new Error('a decoder wrote into the slab');
+    const after = Buffer.from(block.slab).toString('latin1');
+    expect(after === before, 'no decoder wrote into the slab').toBe(true);
     return { records: count, rejected, declined: this.#counting.declined - declined };
   }
 }
