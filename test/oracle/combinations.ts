@@ -68,11 +68,11 @@ export interface Case {
 
 /** Texts of each model column; what is ugly is as likely as what is plain. */
 const POOLS: Record<string, (string | null)[]> = {
-  amount: ['100', '-5', '0', '-0', '1500.25', '99.5', '2500', '1e3', '.5', '5.', '+7', '12345678901234567890', '0.1', '', null, 'NA', 'NULL', 'abc', ' 7 ', 'NaN', 'Infinity', '1e400', '3.5e38', '1 000', '1.234', '1,5', '1.234,5', "1'000", '0x10', '９'],
-  term: ['12', '24', '36', '48', '6', '120', '36.5', '600', '601', '-1', '', null, '012', 'x', '1e2', '-0'],
+  amount: ['100', '-5', '0', '-0', '1500.25', '99.5', '2500', '1e3', '.5', '5.', '+7', '12345678901234567890', '0.1', '', null, 'NA', '-999', '-999.0', '-9.99e2', 'NULL', 'abc', ' 7 ', 'NaN', 'Infinity', '1e400', '3.5e38', '1 000', '1.234', '1,5', '1.234,5', "1'000", '0x10', '９'],
+  term: ['12', '24', '36', '48', '6', '120', '36.0', '36.5', '600', '601', '-1', '', null, '012', 'x', '1e2', '-0'],
   banned: ['true', 'false', 'true', 'false', '1', '0', 'True', 'FALSE', '', null, 'yes', ' true', 'NULL', '2'],
   product: ['true', '0230', '230', '0077', 'A7', 'Zürich', 'say "hi"', 'a,b', '', null, 'new', '77', ' 0230', 'zürich', 'x;y|z', 'two\nlines', 'NULL', '\u00a0A7', "'=1"],
-  region: ['1', '2', '30', '1', '2', '30', '30 ', '', null, '01', '3', 'x', '1.0', 'true'],
+  region: ['1', '2', '30', '1', '2', '30', '30 ', '', null, '01', '3', 'x', '1.0', '30.00', '2e0', '-1.0', '36.0', '+1', '1,0', 'true'],
   purpose: ['007', '7', 'car', 'home', '2024-02-29', 'other', 'ünï', '', null, 'two\nlines', '"', '1.50', 'true'],
 }; // biome-ignore format: pools
 /** Values that every column takes: most cells have one, or hardly a row would be scored. */
@@ -110,11 +110,11 @@ const cellsOf = (pool: readonly (string | null)[], rows: number) =>
 const NUMBERS = ['100', '0.5', '12', '24', '1', '30', '99.5', 'NaN', '-0', null];
 /** Types that fit a column of the model, with their values; the others are refused before a row is read. */
 const FITTING: Record<string, Partial<Record<Exclude<CellType, 'text'>, readonly (string | null)[]>>> = {
-  amount: { float64: [...NUMBERS, '1e300', 'Infinity'], int64: ['1', '100', '2500', '-5', null], decimal: ['100.00', '99.50', '-0.05', null] },
-  term: { float64: [...NUMBERS, '601'], int64: ['12', '24', '600', '-1', null], decimal: ['12.00', '36.50', null] },
+  amount: { float64: [...NUMBERS, '-999', '1e300', 'Infinity'], int64: ['1', '100', '2500', '-5', '-999', null], decimal: ['100.00', '99.50', '-999.00', '-0.05', null] },
+  term: { float64: [...NUMBERS, '601'], int64: ['12', '24', '36', '600', '-1', null], decimal: ['12.00', '36.00', '36.50', null] },
   banned: { boolean: ['true', 'false', null], float64: ['1', '0', '2', 'NaN', null], int64: ['1', '0', null], decimal: ['1.00', '0.00', null] },
   product: {},
-  region: { float64: ['1', '2', '30', '3', 'NaN', null], int64: ['1', '2', '30', '3', null], decimal: ['1.00', '2.00', '30.00', null] },
+  region: { float64: ['1', '2', '30', '3', 'NaN', null], int64: ['1', '2', '30', '3', '36', null], decimal: ['1.00', '2.00', '30.00', '36.00', null] },
   purpose: {},
 }; // biome-ignore format: a table
 

@@ -224,24 +224,52 @@ function plainNumber(text: string, { decimal = 'point', thousands }: Declared): 
 
 type Cell = number | string | typeof MISSING | Fault;
 
-function readText(text: string, column: Column, declared: Declared): Cell {
+/** The text that JavaScript writes for a number that JSON allows; null for other texts, and for whole numbers beyond 2^53. */
+function otherSpelling(text: string, declared: Declared): string | null {
+  const plain = declared.decimal === undefined && declared.thousands === undefined ? text : plainNumber(text, declared);
+  if (plain === null) return null;
+  try {
+    const value: unknown = JSON.parse(plain);
+    if (typeof value !== 'number' || plain.trim() !== plain) return null;
+    return Number.isInteger(value) && !Number.isSafeInteger(value) ? null : String(value);
+  } catch {
+    return null;
+  }
+}
+
+/** Whether a text for missing values, of the package or of the input, is this number. */
+function meansMissing(value: number, column: Column, declared: Declared): boolean {
+  const texts = [
+    ...(column.missing?.values ?? []).map((text) => plainNumber(text, {})),
+    ...(declared.null_values ?? []).map((text) => plainNumber(text, declared)),
+  ];
+  return texts.some((text) => text !== null && Number(text) === value);
+}
+
+function readText(text: string, column: Column, manifest: Manifest, declared: Declared): Cell {
   const missing = [...(column.missing?.values ?? ['']), ...(declared.null_values ?? [])];
   if (missing.includes(text)) return readMissing(column);
   const known = knownValues(column);
   if (declared.trim && !known.includes(text)) {
     const trimmed = text.replace(BLANKS, '');
-    if (trimmed !== text) return readText(trimmed, column, declared);
+    if (trimmed !== text) return readText(trimmed, column, manifest, declared);
   }
   switch (column.kind) {
     case 'number': {
       const plain = plainNumber(text, declared);
-      return plain === null ? new Fault('bad_number') : readNumber(Number(plain), column);
+      if (plain === null) return new Fault('bad_number');
+      return meansMissing(Number(plain), column, declared) ? readMissing(column) : readNumber(Number(plain), column);
     }
     case 'boolean':
       return known.includes(text) ? (known.indexOf(text) < 4 ? 1 : 0) : new Fault('bad_boolean');
     case 'category':
       if (known.includes(text)) return column.codes ? column.codes[text]! : text;
       if (text.includes('\0')) return new Fault('invalid_character');
+      if (takesNumbers(column, manifest)) {
+        const number = otherSpelling(text, declared);
+        if (number !== null && number !== text && (known.includes(number) || missing.includes(number)))
+          return readText(number, column, manifest, declared);
+      }
       if (column.unseen === 'missing') return readMissing(column);
       return column.unseen === 'value' ? column.unseen_value! : new Fault('unseen_category');
     case 'text':
@@ -260,22 +288,18 @@ const readMissing = (column: Column): Cell => (column.missing?.as === 'error' ? 
 /** A value of JSON or of a typed table. */
 function readNative(value: unknown, column: Column, manifest: Manifest, declared: Declared): Cell {
   if (value === null) return readMissing(column);
-  if (typeof value === 'string') return readText(value, column, declared);
+  if (typeof value === 'string') return readText(value, column, manifest, declared);
   if (typeof value === 'number') {
     if (column.kind === 'number') {
-      const nothing = (declared.null_values ?? []).some((text) => {
-        const plain = plainNumber(text, declared);
-        return plain !== null && Number(plain) === value;
-      });
-      return nothing ? readMissing(column) : readNumber(value, column);
+      return meansMissing(value, column, declared) ? readMissing(column) : readNumber(value, column);
     }
     if (!takesNumbers(column, manifest)) return new Fault('bad_type');
     if (Number.isInteger(value) && !Number.isSafeInteger(value)) return new Fault('bad_type');
-    return readText(String(value), column, declared);
+    return readText(String(value), column, manifest, declared);
   }
   if (typeof value === 'boolean') {
     if (!takesBooleans(column)) return new Fault('bad_type');
-    return column.kind === 'boolean' ? Number(value) : readText(String(value), column, declared);
+    return column.kind === 'boolean' ? Number(value) : readText(String(value), column, manifest, declared);
   }
   return new Fault('bad_type');
 }
@@ -373,7 +397,10 @@ function delimitedApplications(q: Question, input: Input & { format: 'delimited'
       }),
     );
     if (fields.length !== header.length) return unreadable('column_count', null, passed);
-    return { passed, cell: (column) => readText(fields[there.indexOf(column.name)]!, column, declared) };
+    return {
+      passed,
+      cell: (column) => readText(fields[there.indexOf(column.name)]!, column, model.manifest, declared),
+    };
   });
   return { applications, passthrough };
 }
@@ -639,7 +666,7 @@ async function answerOf(q: Question, application: Application, row: number): Pro
   let isEmpty = true;
   for (const column of manifest.columns) {
     const constant = constants[column.name];
-    const cell = constant === undefined ? application.cell(column) : readText(constant, column, q.declared);
+    const cell = constant === undefined ? application.cell(column) : readText(constant, column, manifest, q.declared);
     if (cell instanceof Fault) return rejected(cell.code, column.name);
     if (constant === undefined && cell !== MISSING && cell !== '') isEmpty = false;
     cells.push(cell);

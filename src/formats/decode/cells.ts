@@ -202,8 +202,9 @@ export class CellColumn {
     this.#trimsAll = reader.trims && words.every((word) => withoutBlanks(word) === word);
     this.#local = reader.notation && new LocalNumbers(reader.notation);
     this.#plain = new Uint8Array(FALSE + 1);
-    this.#plain[TEXT] = Number(!reader.missingNumbers && !this.#local);
-    this.#plain[NUMBER] = Number(reader.nullNumbers.size === 0);
+    const noneMissing = reader.nullNumbers.size === 0;
+    this.#plain[TEXT] = Number(!reader.missingNumbers && noneMissing && !this.#local);
+    this.#plain[NUMBER] = Number(noneMissing);
   }
 
   /**

@@ -25,7 +25,7 @@ export const placeDivisors = (arena: Arena): number =>
 
 interface ReadNumber {
   /** The reader of the column, which defines its range and number notation. */
-  reader: Pick<ColumnReader, 'min' | 'max' | 'wholeNumbers' | 'notation'>;
+  reader: Pick<ColumnReader, 'min' | 'max' | 'wholeNumbers' | 'notation' | 'nullNumbers'>;
   /** Address that `placeDivisors` returned. */
   divisors: number;
   /** Jump target for text that is not a plain number. */
@@ -73,5 +73,6 @@ export function readNumber(x: RowLocals, { reader, divisors, none, slow }: ReadN
   // A limit beyond LARGEST needs no check, because no number of EXACT_DIGITS digits reaches it.
   if (reader.min > -LARGEST) f.get(value).f64(reader.min).op('f64.ge', 'i32.eqz').leaveIf(slow);
   if (reader.max < LARGEST) f.get(value).f64(reader.max).op('f64.le', 'i32.eqz').leaveIf(slow);
+  for (const number of reader.nullNumbers) f.get(value).f64(number).op('f64.ne', 'i32.eqz').leaveIf(slow);
   if (reader.wholeNumbers) f.get(value, value).op('f64.trunc', 'f64.ne').leaveIf(slow);
 }

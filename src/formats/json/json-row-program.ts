@@ -31,11 +31,12 @@ interface JsonMember {
   isText: boolean;
 }
 
-const ANY_NUMBER: Pick<ColumnReader, 'min' | 'max' | 'wholeNumbers' | 'notation'> = {
+const ANY_NUMBER: Pick<ColumnReader, 'min' | 'max' | 'wholeNumbers' | 'notation' | 'nullNumbers'> = {
   min: -Infinity,
   max: Infinity,
   wholeNumbers: false,
   notation: null,
+  nullNumbers: new Set(),
 };
 
 /**
@@ -341,13 +342,9 @@ class JsonRowProgram {
       };
       f.block('none', (none) => {
         f.get(quoted).leaveIf(none);
-        // If certain numbers mean a missing value, every number is an odd cell.
-        if (reader.nullNumbers.size > 0) f.leave(none);
-        else {
-          readNumber(this.#x, { reader: { ...numberRules(reader), notation: null }, divisors, none, slow: none });
-          this.#grammar(slow);
-          store();
-        }
+        readNumber(this.#x, { reader: { ...numberRules(reader), notation: null }, divisors, none, slow: none });
+        this.#grammar(slow);
+        store();
       });
       f.block('unknown', (unknown) => {
         if (!words) f.leave(unknown);
@@ -472,7 +469,12 @@ class JsonRowProgram {
   }
 }
 
-const numberRules = ({ min, max, wholeNumbers }: ColumnReader) => ({ min, max, wholeNumbers });
+const numberRules = ({ min, max, wholeNumbers, nullNumbers }: ColumnReader) => ({
+  min,
+  max,
+  wholeNumbers,
+  nullNumbers,
+});
 
 const shortsOf = (bytes: Buffer): number[] =>
   Array.from({ length: bytes.length / 2 }, (_, i) => bytes.readInt16LE(i * 2));

@@ -132,6 +132,8 @@ export interface CellFault {
  * digit can match in only one way.
  */
 const NUMBER = /^[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?$/;
+/** A number in JSON. Its text has no plus sign and no leading zeros, which would be lost as a number. */
+const JSON_NUMBER = /^-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?$/;
 /** From this magnitude on, numbers become infinite as float32. */
 const FLOAT32_LIMIT = 3.4028235677973366e38;
 
@@ -170,7 +172,7 @@ export class ColumnReader {
   readonly takesBooleans: boolean;
   /** Declared number notation; null for the plain notation, digits with a point. */
   readonly notation: NumberNotation | null;
-  /** JSON numbers that count as missing, because the texts declared for missing values include these numbers. */
+  /** Numbers that mean missing, however they are written, because a text for missing values is this number. */
   readonly nullNumbers: ReadonlySet<number>;
   /**
    * Whether the strings of the column are decimals of a typed table. Such strings are numbers, so declarations about
@@ -181,6 +183,8 @@ export class ColumnReader {
   readonly readsPlainNumbers: boolean;
   /** Whether all texts that are neither a category nor a word for missing are unseen values with the same encoding. */
   readonly scoresUnseen: boolean;
+  /** Whether a text may be another spelling of a category that is a number. */
+  readonly #respells: boolean;
   readonly #rules: TextRules | null;
   readonly #spec: ColumnSpec;
   readonly #missing: CellFault | null;
@@ -207,9 +211,14 @@ export class ColumnReader {
     this.kind = spec.kind === 'category' && !listed ? 'text' : spec.kind;
     this.missingTexts = new Set([...(spec.missing?.values ?? ['']), ...(rules?.nullValues ?? [])]);
     this.missingNumbers = [...this.missingTexts].some((text) => !Number.isNaN(this.#numberOf(text)));
-    const nullNumbers = (rules?.nullValues ?? []).map((text) => this.#numberOf(text));
-    this.nullNumbers = new Set(nullNumbers.filter((n) => !Number.isNaN(n)));
-    this.readsPlainNumbers = this.kind === 'number' && !this.notation && !this.missingNumbers && !fromDecimals;
+    const nullNumbers = [
+      // The notation is that of the input. The package is written in plain notation.
+      ...(spec.missing?.values ?? []).map((text) => numberIn(text, PLAIN_NOTATION)),
+      ...(rules?.nullValues ?? []).map((text) => this.#numberOf(text)),
+    ];
+    this.nullNumbers = new Set(this.kind === 'number' ? nullNumbers.filter((n) => !Number.isNaN(n)) : []);
+    const anyMissing = this.missingNumbers || this.nullNumbers.size > 0;
+    this.readsPlainNumbers = this.kind === 'number' && !this.notation && !anyMissing && !fromDecimals;
     this.values = listed?.values ?? [];
     const { values } = this;
     this.takesNumbers = !isWord(this.kind) || anyNumbers || (values.length > 0 && areAll(values, isNumberText));
@@ -238,7 +247,8 @@ export class ColumnReader {
     this.#unseen =
       (spec.unseen ?? 'error') === 'error' ? fault('unseen_category', 'not a known category of the model') : null;
     // Kernels do not know the words for missing values if missing values are an error.
-    this.scoresUnseen = this.kind === 'category' && !this.#unseen && !this.#missing && !this.trims;
+    this.#respells = this.kind === 'category' && this.takesNumbers;
+    this.scoresUnseen = this.kind === 'category' && !this.#unseen && !this.#missing && !this.trims && !this.#respells;
     this.#faults = {
       number: fault('bad_number', 'not a plain decimal number'),
       whole: fault('bad_number', 'not a whole number'),
@@ -276,6 +286,8 @@ export class ColumnReader {
           out.codes[i] = code;
           return null;
         }
+        const plain = this.#respells ? this.#respelled(text) : null;
+        if (plain !== null) return this.readText(plain, out, i);
         if (text.includes('\0')) return this.#faults.nul;
         // The text is stored for outputs that show the value; the model never gets it.
         out.texts[i] = text;
@@ -287,6 +299,19 @@ export class ColumnReader {
         out.texts[i] = text;
         return null;
     }
+  }
+
+  /**
+   * The category, or the text for a missing value, that is the same number as `text`: 12 for 12.0. Null if there is
+   * none. pandas writes whole numbers of a column with gaps as 12.0, and a typed format has the number.
+   */
+  #respelled(text: string): string | null {
+    const number = this.notation ? plainNumber(text, this.notation) : text;
+    if (number === null || !JSON_NUMBER.test(number)) return null;
+    const value = Number(number);
+    if (Number.isInteger(value) && !Number.isSafeInteger(value)) return null;
+    const plain = String(value);
+    return plain !== text && (this.codes.has(plain) || this.missingTexts.has(plain)) ? plain : null;
   }
 
   /** The number in the column's notation; NaN if the text is not a number. */
@@ -307,9 +332,7 @@ export class ColumnReader {
     if (typeof value === 'string' && !this.fromDecimals) return this.readText(value, out, i);
     if (typeof value === 'string') return this.readNative(Number(value), out, i);
     if (typeof value === 'number') {
-      if (this.kind === 'number') {
-        return this.nullNumbers.has(value) ? this.readMissing(out, i) : this.readNumber(value, out, i);
-      }
+      if (this.kind === 'number') return this.readNumber(value, out, i);
       if (!this.takesNumbers) return this.#faults.notText;
       if (Number.isInteger(value) && !Number.isSafeInteger(value)) return this.#faults.unsafe;
       return this.readText(String(value), out, i);
@@ -325,6 +348,7 @@ export class ColumnReader {
   }
 
   readNumber(value: number, out: ColumnData, i: number): CellFault | null {
+    if (this.nullNumbers.has(value)) return this.readMissing(out, i);
     if (!(value >= this.min && value <= this.max)) return this.#faults.range;
     if (this.wholeNumbers && !Number.isInteger(value)) return this.#faults.whole;
     out.numbers[i] = value;

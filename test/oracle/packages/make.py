@@ -76,7 +76,7 @@ def tensor(name, kind, shape):
     return helper.make_tensor_value_info(name, kind, shape)
 
 
-AMOUNT = '  - { name: amount, kind: number, missing: { values: ["", "NA"], as: nan } }\n'
+AMOUNT = '  - { name: amount, kind: number, missing: { values: ["", "NA", "-999"], as: nan } }\n'
 TERM = "  - { name: term, kind: number, range: [0, 600], missing: { as: value, value: 24 } }\n"
 BANNED = "  - { name: banned, kind: boolean, missing: { as: value, value: 0 } }\n"
 PRODUCT = """  - name: product
