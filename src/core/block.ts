@@ -187,9 +187,10 @@ export interface TypedTable {
   readonly kinds: readonly ValueKind[];
   /**
    * Sets the columns that the model reads. Must be called before the first `next`. The numbers of these columns become
-   * the nearest doubles, and NaN becomes a missing value. All other columns are passed through with all digits.
+   * the nearest doubles, and NaN becomes a missing value. All other columns are passed through with all digits, except
+   * those of `unused`, whose values become null, whatever they are.
    */
-  readForModel(names: ReadonlySet<string>): void;
+  readForModel(names: ReadonlySet<string>, unused: ReadonlySet<string>): void;
 }
 
 /** A table that is read in batches of a few thousand rows. */

@@ -119,7 +119,8 @@ async function openTable(
   const { table } = formatEntry(format);
   if (!table) return null;
   const ignore = declared?.columns?.ignore ?? [];
-  const ignored = (column: string): boolean => ignore === '*' || ignore.includes(column);
+  // With `*`, only the model and the passthrough columns decide which columns are unused; they are not known yet.
+  const ignored = (column: string, nested: boolean): boolean => (ignore === '*' ? nested : ignore.includes(column));
   const piece = planned && {
     totalBytes: planned.file.bytes,
     from: planned.piece.from,

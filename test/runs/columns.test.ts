@@ -4,7 +4,7 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { bool, columnFromArray, dictionary, float64, tableFromColumns, tableToIPC, utf8 } from '@uwdata/flechette';
 import { parquetWriteBuffer } from 'hyparquet-writer';
-import { expect } from 'vitest';
+import { expect, test } from 'vitest';
 import { generatePortfolio } from '../../src/demo/portfolio.ts';
 import { MAIN, scratch, sluice, sluiceHere } from '../support/cli.ts';
 import { asNative, asObjects } from '../support/service.ts';
@@ -97,5 +97,38 @@ checkTest('CSV, NDJSON, Parquet and Arrow', async () => {
     const run = spawnSync(process.execPath, [MAIN, 'run', 'p.yaml'], { cwd: folder, input: files['g.arrows'] });
     expect([format, run.status]).toEqual([format, 3]);
     expect(run.stdout.equals(readFileSync(path.join(folder, like))), format).toBe(true);
+  }
+});
+
+test('what an ignored column contains rejects no row: bytes that are no text, in any position and dictionary', async () => {
+  const folder = scratch();
+  const rows = applications().slice(0, 60);
+  const columns = columnsOf(rows).map(({ name, data, kind }) => {
+    const types = { string: 'STRING', number: 'DOUBLE', boolean: 'BOOLEAN' } as const;
+    return { name, data, type: types[kind], nullable: true };
+  });
+  const bytes = rows.map((_, i) => Uint8Array.of(0xff, i % 3 === 0 ? i : 0, 0xc3));
+  // Bytes without an annotation count as text.
+  const secret = { name: 'secret', data: bytes, type: 'BYTE_ARRAY', nullable: true } as const;
+  const texts = new Map<string, string>();
+  for (const [file, columnData] of Object.entries({
+    'plain.parquet': columns,
+    'first.parquet': [secret, ...columns],
+    'last.parquet': [...columns, secret],
+  })) {
+    writeFileSync(path.join(folder, file), Buffer.from(parquetWriteBuffer({ columnData, rowGroupSize: 25 })));
+    for (const [i, flags] of [
+      ['--ignore', 'secret', '--passthrough', 'id'],
+      ['--ignore', '*', '--passthrough', 'id'],
+      ['--ignore', 'secret', '--passthrough', '*'],
+      // Blocks with effects are cut into pieces of text.
+      ['--ignore', '*', '--passthrough', 'id', '--interpretation'],
+    ].entries()) {
+      const args = ['score', file, '-m', 'credit-default', '-o', '-', '--format', 'ndjson', '--quiet', ...flags];
+      const { code, stdout } = await sluiceHere(args, { cwd: folder });
+      expect([file, flags, code]).toEqual([file, flags, 3]);
+      if (file === 'plain.parquet') texts.set(`${i}`, stdout);
+      else expect(stdout === texts.get(`${i}`), `${file} ${flags}`).toBe(true);
+    }
   }
 });

@@ -36,7 +36,7 @@ const MOST_TEXT_BYTES = 16 * 1024 * 1024;
 const LIMITS = { rows: 1_000_000, columns: 2000, recordBytes: 100_000, expandedBytes: 64 * 1024 * 1024 };
 
 async function drain(source: ColumnSource, budget: TableBudget, dice: Dice): Promise<void> {
-  source.readForModel(new Set(source.names.filter(() => dice.below(2) === 0)));
+  source.readForModel(new Set(source.names.filter(() => dice.below(2) === 0)), new Set());
   if (dice.below(4) === 0) {
     const lines = new ColumnLines(source);
     const target = Buffer.alloc(64 * 1024);

@@ -11,8 +11,8 @@ import { ArrowDictionary } from './arrow-dictionary.ts';
 import { type ArrowMessage, arrowMessages, MOST_BODY, tooLarge } from './arrow-messages.ts';
 
 export interface ArrowOptions {
-  /** Whether to ignore the column with this name. Ignored columns may be nested. */
-  ignored?: (name: string) => boolean;
+  /** Whether to leave out the column with this name. Such columns may be nested. */
+  ignored?: (name: string, nested: boolean) => boolean;
   /**
    * Maximum bytes of a record batch, both compressed and decompressed, and of all dictionaries together. Default: 2
    * GiB.
@@ -57,6 +57,8 @@ class ArrowTable implements ColumnSource {
   #left = 0;
   readonly #batchBytes: number;
   readonly #turns = new EventLoopTurns();
+  /** Indexes of the columns whose values become null. */
+  #unused: readonly number[] = [];
   readonly #onRows: NonNullable<ArrowOptions['onRows']>;
 
   constructor(schema: ArrowMessage, messages: AsyncIterator<ArrowMessage>, options: ArrowOptions) {
@@ -66,7 +68,7 @@ class ArrowTable implements ColumnSource {
     this.recordBytes = budget.recordBytes;
     this.#messages = messages;
     const fields = inMessage(() => schemaFields(schema.bytes));
-    this.#places = fields.flatMap(({ name, type }, i) => (isFlat(type) || !ignored?.(name) ? [i] : []));
+    this.#places = fields.flatMap(({ name, type }, i) => (ignored?.(name, !isFlat(type)) ? [] : [i]));
     budget.checkColumns(this.#places.length);
     const nested = this.#places.find((i) => !isFlat(fields[i]!.type));
     if (nested !== undefined) throw nestedColumn(nested, fields[nested]!.name);
@@ -80,8 +82,9 @@ class ArrowTable implements ColumnSource {
     this.#batches = new ArrowBatches(types, { batchBytes, budget });
   }
 
-  readForModel(names: ReadonlySet<string>): void {
+  readForModel(names: ReadonlySet<string>, unused: ReadonlySet<string>): void {
     for (const [c, column] of this.#columns.entries()) column.forModel = names.has(this.names[c]!);
+    this.#unused = this.names.flatMap((name, c) => (unused.has(name) ? [c] : []));
   }
 
   async next(batch: LineBatch): Promise<boolean> {
@@ -91,6 +94,7 @@ class ArrowTable implements ColumnSource {
       const rows = fitRows(this.#columns, Math.min(batch.capacity, this.#left));
       batch.marks.begin(rows, this.recordBytes);
       for (let c = 0; c < this.#columns.length; c++) this.#columns[c]!.take(batch.columns[c]!, rows, batch.marks);
+      for (const c of this.#unused) batch.columns[c]!.clear(rows);
       batch.rows = rows;
       this.#left -= rows;
     } catch (cause) {

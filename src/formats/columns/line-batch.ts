@@ -38,6 +38,14 @@ export class BatchColumn {
     this.codes = new Int32Array(rows);
     this.ends = new Int32Array(rows);
   }
+
+  /** Makes the first `rows` values null. */
+  clear(rows: number): void {
+    this.kind = 'numbers';
+    this.values.fill(Number.NaN, 0, rows);
+    this.fragments = null;
+    this.repeats = false;
+  }
 }
 
 /** Marks rows of a batch whose texts are too long to copy. */

@@ -26,8 +26,8 @@ export class SingleRow implements ColumnSource {
     return this.#table.recordBytes;
   }
 
-  readForModel(names: ReadonlySet<string>): void {
-    this.#table.readForModel(names);
+  readForModel(names: ReadonlySet<string>, unused: ReadonlySet<string>): void {
+    this.#table.readForModel(names, unused);
   }
 
   /** @throws SluiceError usage if the table has fewer rows */

@@ -29,8 +29,8 @@ interface TableBytes {
 }
 
 interface TableReading {
-  /** Whether the column with this name is ignored. */
-  ignored: (name: string) => boolean;
+  /** Whether to leave out the column with this name. */
+  ignored: (name: string, nested: boolean) => boolean;
   limits: TableLimits;
   /** Only this row, counted from 1. Default: all rows. */
   onlyRow?: number | undefined;

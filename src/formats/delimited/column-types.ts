@@ -120,7 +120,14 @@ export function fitTable(
   const kindOf = (name: string) => kinds[table.names.indexOf(names.inInput(name))];
   const isExact = ({ name, kind }: Manifest['columns'][number]): boolean =>
     kind === 'number' && kindOf(name) === 'decimal' && passthrough !== '*' && passthrough.includes(name);
-  table.readForModel(new Set(manifest.columns.filter((c) => !isExact(c)).map(({ name }) => names.inInput(name))));
+  const used = new Set([
+    ...manifest.columns.map(({ name }) => name),
+    ...(passthrough === '*' ? table.names : passthrough),
+  ]);
+  table.readForModel(
+    new Set(manifest.columns.filter((c) => !isExact(c)).map(({ name }) => names.inInput(name))),
+    new Set(table.names.filter((name) => names.meaning(name, used) === null)),
+  );
   return manifest.columns.filter(isExact).map(({ name }) => name);
 }
 

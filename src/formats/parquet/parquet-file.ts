@@ -38,8 +38,8 @@ interface ParquetOptions {
   groups?: { from: number; to: number } | undefined;
   /** Called after every page with its stored size. */
   onRead?: (bytes: number) => void;
-  /** Whether to ignore the column with this name. Ignored columns may be nested. */
-  ignored?: (name: string) => boolean;
+  /** Whether to leave out the column with this name. Such columns may be nested. */
+  ignored?: (name: string, nested: boolean) => boolean;
   /** Default: only the text of a row is limited. */
   budget?: TableBudget | undefined;
 }
@@ -179,6 +179,8 @@ class ParquetTable implements ColumnSource {
   readonly #budget: TableBudget;
   readonly #name: string;
   readonly #columns: readonly ParquetColumn[];
+  /** Indexes of the columns whose values become null. */
+  #unused: readonly number[] = [];
   readonly #groups: readonly Group[];
   readonly #onRead: (bytes: number) => void;
   #group = 0;
@@ -189,7 +191,7 @@ class ParquetTable implements ColumnSource {
 
   constructor(file: RandomAccess, parts: TableParts) {
     const { tree, groups, ends, decompressors, far, onRead, ignored, budget = new TableBudget() } = parts;
-    const leaves = tree.children.filter((child) => !isNested(child) || !ignored?.(child.element.name));
+    const leaves = tree.children.filter((child) => !ignored?.(child.element.name, isNested(child)));
     const nested = leaves.find(isNested);
     if (nested) throw nestedColumn(file.name, nested.element.name);
     budget.checkColumns(leaves.length);
@@ -212,8 +214,9 @@ class ParquetTable implements ColumnSource {
     });
   }
 
-  readForModel(names: ReadonlySet<string>): void {
+  readForModel(names: ReadonlySet<string>, unused: ReadonlySet<string>): void {
     for (const [c, column] of this.#columns.entries()) column.forModel = names.has(this.names[c]!);
+    this.#unused = this.names.flatMap((name, c) => (unused.has(name) ? [c] : []));
   }
 
   async next(batch: LineBatch): Promise<boolean> {
@@ -228,6 +231,7 @@ class ParquetTable implements ColumnSource {
       rows = fitRows(this.#columns, rows);
       batch.marks.begin(rows, this.recordBytes);
       for (let c = 0; c < this.#columns.length; c++) this.#columns[c]!.take(batch.columns[c]!, rows, batch.marks);
+      for (const c of this.#unused) batch.columns[c]!.clear(rows);
       batch.rows = rows;
       this.#left -= rows;
       if (this.#left === 0) this.#tell(groupOf(this.#groups[this.#group - 1]!).bytes - this.#told);

@@ -21,7 +21,7 @@ const linesOf = async (
   try {
     const chunks: Buffer[] = [];
     const table = await openParquet(file, { groups });
-    table.readForModel(new Set(forModel));
+    table.readForModel(new Set(forModel), new Set());
     for await (const chunk of new ColumnLines(table)) chunks.push(Buffer.from(chunk));
     return Buffer.concat(chunks).toString();
   } finally {
