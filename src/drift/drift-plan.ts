@@ -1,6 +1,7 @@
 // The drift plan of a model: the bins of its baseline, and the position of each column's counts in a flat list of cells.
 import { isDeepStrictEqual } from 'node:util';
 import { type ColumnReader, columnReaders } from '../inference/encode/column-reader.ts';
+import { leastFloat32 } from '../inference/evaluate/prediction.ts';
 import type { Manifest } from '../model/package/manifest.ts';
 
 type Baseline = NonNullable<Manifest['baseline']>;
@@ -121,16 +122,7 @@ function decisionsOf({ task, decisions = [] }: Manifest, at: number): MeasuredDe
   const ascending = decisions.toReversed().toSorted((a, b) => a.min_probability - b.min_probability);
   // If two decisions have the same limit, the first one applies. It comes last here, so its cell counts the rows.
   const names = ['', ...ascending.map(({ name }) => name)];
-  return { names, limits: [-Infinity, ...ascending.map((d) => atLeast(d.min_probability))], at };
-}
-
-/** The smallest float32 that is not below `limit`. A float32 is below it exactly if it is below `limit`. */
-function atLeast(limit: number): number {
-  const near = Math.fround(limit);
-  if (near >= limit) return near;
-  const bits = new Uint32Array(Float32Array.of(near).buffer);
-  bits[0]! += near < 0 ? -1 : 1;
-  return new Float32Array(bits.buffer)[0]!;
+  return { names, limits: [-Infinity, ...ascending.map((d) => leastFloat32(d.min_probability))], at };
 }
 
 function binsOf(reader: ColumnReader, { edges, counts }: ColumnBaseline): Binned | null {

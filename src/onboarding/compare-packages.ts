@@ -224,7 +224,7 @@ async function scoredBy(model: ModelPackage, table: Table): Promise<Scored> {
 /** The decision for a row, or its most probable class. null: the model returns only a number. */
 function said({ interpreter, scores }: Scored, r: number): string | null {
   if (interpreter.task === 'binary' && interpreter.hasDecisions) {
-    return interpreter.decision(interpreter.probability(scores, r));
+    return interpreter.decision(interpreter.probability(scores, r), scores);
   }
   return interpreter.task === 'multiclass' ? String(interpreter.classes[interpreter.top(scores, r)]) : null;
 }

@@ -160,7 +160,7 @@ export class OracleModel {
       score.points = Math.round(base_points + (points_to_double_odds * Math.log(odds / base_odds)) / Math.LN2);
     }
     if (decisions) {
-      const reached = decisions.filter((d) => p >= d.min_probability);
+      const reached = decisions.filter((d) => decimalOf(p) >= d.min_probability);
       score.decision = reached.sort((a, b) => b.min_probability - a.min_probability)[0]?.name ?? '';
     }
     return score;

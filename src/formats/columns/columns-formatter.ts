@@ -129,7 +129,7 @@ export class ColumnsFormatter implements Formatter {
       prediction[r] = p > 0.5 ? 1 : 0;
       probability[r] = number(p);
       if (points) points[r] = i.points(p);
-      if (decisions) decisions[r] = this.#decisionWords.get(i.decision(p))!;
+      if (decisions) decisions[r] = this.#decisionWords.get(i.decision(p, scores))!;
     }
   }
 

@@ -151,7 +151,7 @@ export class DelimitedFormatter implements Formatter {
       }
       if (i.hasDecisions) {
         out.byte(d);
-        out.fragment(this.#decisions.get(i.decision(p))!);
+        out.fragment(this.#decisions.get(i.decision(p, scores))!);
       }
     } else if (i.task === 'multiclass') {
       const top = i.top(scores, r);

@@ -130,7 +130,7 @@ export class JsonFormatter implements Formatter {
         out.fragment(POINTS);
         writeWhole(out, i.points(p));
       }
-      if (i.hasDecisions) out.fragment(this.#decisions.get(i.decision(p))!);
+      if (i.hasDecisions) out.fragment(this.#decisions.get(i.decision(p, scores))!);
     } else if (i.task === 'multiclass') {
       const { values, width } = scores;
       const top = i.top(scores, r);

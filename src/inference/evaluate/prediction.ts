@@ -7,6 +7,27 @@ const CLAMP = 1e-9;
 /** Tolerance for rounding errors in float32 sums. */
 const PROBABILITY_SLACK = 1e-5;
 
+interface Decision {
+  name: string;
+  limit: number;
+  /** The smallest float32 whose shortest decimal is not below `limit`. */
+  single: number;
+}
+
+/** The smallest float32 whose shortest decimal is not below `limit`. */
+export function leastFloat32(limit: number): number {
+  const near = Math.fround(limit);
+  let decimal = near;
+  for (let digits = 1; digits <= 9; digits++) {
+    decimal = Number(near.toPrecision(digits));
+    if (Math.fround(decimal) === near) break;
+  }
+  if (decimal >= limit) return near;
+  const bits = new Uint32Array(Float32Array.of(near).buffer);
+  bits[0]! += near < 0 ? -1 : 1;
+  return new Float32Array(bits.buffer)[0]!;
+}
+
 export class Interpreter {
   readonly task: Manifest['task'];
   readonly classes: readonly (string | number | boolean)[];
@@ -17,7 +38,7 @@ export class Interpreter {
   readonly #logOdds: boolean;
   readonly #factor: number;
   readonly #offset: number;
-  readonly #decisions: readonly { name: string; min_probability: number }[];
+  readonly #decisions: readonly Decision[];
 
   constructor(manifest: Manifest) {
     this.task = manifest.task;
@@ -28,7 +49,9 @@ export class Interpreter {
     this.hasPoints = card !== undefined;
     this.#factor = card ? card.points_to_double_odds / Math.LN2 : 0;
     this.#offset = card ? card.base_points - this.#factor * Math.log(card.base_odds) : 0;
-    this.#decisions = (manifest.decisions ?? []).toSorted((a, b) => b.min_probability - a.min_probability);
+    this.#decisions = (manifest.decisions ?? [])
+      .toSorted((a, b) => b.min_probability - a.min_probability)
+      .map(({ name, min_probability: limit }) => ({ name, limit, single: leastFloat32(limit) }));
     this.hasDecisions = this.#decisions.length > 0;
   }
 
@@ -112,9 +135,13 @@ export class Interpreter {
     return [...this.#decisions.map((d) => d.name), ''];
   }
 
-  /** The decision with the highest min_probability that the probability reaches; '' if it reaches none. */
-  decision(probability: number): string {
-    for (const d of this.#decisions) if (probability >= d.min_probability) return d.name;
+  /**
+   * The decision with the highest min_probability that a probability of `scores` reaches; '' if it reaches none. Outputs
+   * show a float32 as its shortest decimal, so a probability that is shown as 0.7 reaches 0.7.
+   */
+  decision(probability: number, { values }: Pick<Scores, 'values'>): string {
+    const single = values instanceof Float32Array;
+    for (const d of this.#decisions) if (probability >= (single ? d.single : d.limit)) return d.name;
     return '';
   }
 }
