@@ -7,6 +7,7 @@ import { monotonicMs, sleep } from '../../core/clock.ts';
 import { SluiceError } from '../../core/errors.ts';
 import { type Log, named, words } from '../../core/log.ts';
 import {
+  type CommitFile,
   dropBackups,
   gone,
   hasFiles,
@@ -98,16 +99,18 @@ export async function recover(target: string, entries: readonly string[], log: L
 }
 
 async function finish(file: string, kind: 'commit' | 'undo', target: string, log: Log): Promise<void> {
-  const files = await readJournal(file);
-  if (files === null) {
-    log('warn', 'left_over_kept', words`${named(file)} belongs to another user or is damaged; it is left untouched`);
-    return;
-  }
-  // If several processes find the journal, only one of them can rename it.
   const taken = `${hiddenBeside(target)}${await thisOwner()}.${randomBytes(6).toString('hex')}.${kind}`;
+  let files: CommitFile[];
   try {
+    const read = await readJournal(file);
+    if (read === null) {
+      log('warn', 'left_over_kept', words`${named(file)} belongs to another user or is damaged; it is left untouched`);
+      return;
+    }
+    files = read;
     await rename(file, taken);
   } catch (cause) {
+    // Its owner completed the commit and then ended, or another process took the journal. Only one can rename it.
     if ((cause as NodeJS.ErrnoException).code === 'ENOENT') return;
     throw cause;
   }

@@ -2,6 +2,7 @@
 import { linkSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { expect, test } from 'vitest';
+import { SILENT } from '../../../src/core/log.ts';
 import {
   type CommitFile,
   dropBackups,
@@ -13,6 +14,8 @@ import {
   withPredecessors,
   writeJournal,
 } from '../../../src/io/sink/commit-journal.ts';
+import { thisOwner } from '../../../src/io/sink/owner.ts';
+import { recover } from '../../../src/io/sink/temporary-files.ts';
 import { scratch } from '../../support/cli.ts';
 
 const inodeOf = (file: string): number => statSync(file).ino;
@@ -159,4 +162,15 @@ test.each([
   expect(await readJournal(journal)).toBe(null);
   writeFileSync(journal, '{"files":');
   expect(await readJournal(journal)).toBe(null);
+});
+
+test('a journal that its owner removed after the folder was listed is no error: the owner completed its commit', async () => {
+  const folder = scratch();
+  const target = path.join(folder, 'out.csv');
+  const [namespace] = (await thisOwner()).split('-');
+  // No process has this PID.
+  const owner = `${namespace}-4194304-1`;
+  const entries = ['commit', 'undo'].map((kind) => `.out.csv.${owner}.0123456789ab.${kind}`);
+  await expect(recover(target, entries, SILENT)).resolves.toBe(true);
+  expect(readdirSync(folder)).toEqual([]);
 });
