@@ -185,6 +185,8 @@ export class RemoteRegistry implements Registry {
   readonly #running = new Map<string, Promise<unknown>>();
   #listed: { at: number; entries: ModelEntry[] } | null = null;
   #timer: Timer | null = null;
+  /** Number of changes by this process. A lookup that began before a change may have read the state before it. */
+  #changes = 0;
   #down = false;
   #closed = false;
 
@@ -198,7 +200,7 @@ export class RemoteRegistry implements Registry {
 
   async list(): Promise<ModelEntry[]> {
     const behind = (await this.#options.behind?.list()) ?? [];
-    const entries = await this.#once('the list', () => this.#list());
+    const entries = await this.#once(`list ${this.#changes}`, () => this.#list());
     const ids = new Set(entries.map((e) => e.id));
     return [...entries, ...behind.filter((e) => !ids.has(e.id))].sort((a, b) => (a.id < b.id ? -1 : 1));
   }
@@ -219,7 +221,7 @@ export class RemoteRegistry implements Registry {
       }
       if (now - known.at < this.#options.refreshMs) throw known.error;
     }
-    return this.#once(reference, () => this.#lookUp(reference, now));
+    return this.#once(`lookup ${this.#changes} ${reference}`, () => this.#lookUp(reference, now));
   }
 
   async moveAlias(id: string, alias: string, to: string | null, by: string | Mover): Promise<AliasMove> {
@@ -303,7 +305,7 @@ export class RemoteRegistry implements Registry {
     this.#store.close();
   }
 
-  /** Concurrent calls with the same name share one run of `work`. Names that are not references contain a space. */
+  /** Concurrent calls with the same name share one run of `work`. */
   #once<T>(name: string, work: () => Promise<T>): Promise<T> {
     const running = this.#running.get(name);
     if (running) return running as Promise<T>;
@@ -315,11 +317,12 @@ export class RemoteRegistry implements Registry {
   async #list(): Promise<ModelEntry[]> {
     const now = monotonicMs();
     if (this.#listed && now - this.#listed.at < this.#options.refreshMs) return this.#listed.entries;
+    const changes = this.#changes;
     try {
       const found = await this.#store.entries();
       const entries = found.flatMap((entry) => withStandings(entry, null) ?? []).map(asListed);
       this.#reached(true);
-      this.#listed = { at: monotonicMs(), entries };
+      if (changes === this.#changes) this.#listed = { at: monotonicMs(), entries };
       return entries;
     } catch (error) {
       if (!isOutage(error) || !this.#listed) throw error;
@@ -330,13 +333,14 @@ export class RemoteRegistry implements Registry {
 
   async #lookUp(reference: string, used: number): Promise<ModelPackage> {
     const ref = parseReference(reference);
+    const changes = this.#changes;
     try {
       const model = await this.#find(reference, ref);
-      this.#keep(reference, { model, at: monotonicMs(), used });
+      if (changes === this.#changes) this.#keep(reference, { model, at: monotonicMs(), used });
       this.#follow();
       return model;
     } catch (error) {
-      if (error instanceof SluiceError && !isOutage(error)) {
+      if (error instanceof SluiceError && !isOutage(error) && changes === this.#changes) {
         this.#keep(reference, { error, at: monotonicMs(), used });
       }
       throw error;
@@ -346,13 +350,14 @@ export class RemoteRegistry implements Registry {
   /** Resolves the reference in the store. If the store is unreachable, uses the last resolved version. */
   async #find(reference: string, ref: Reference): Promise<ModelPackage> {
     try {
-      const entry = await this.#once(`entry ${ref.id}`, () => this.#entry(ref.id));
+      const changes = this.#changes;
+      const entry = await this.#once(`entry ${changes} ${ref.id}`, () => this.#entry(ref.id));
       if (!entry) return await this.#findBehind(reference, ref);
       const version = pickVersion(entry, ref);
       const model = await this.#package(entry, version);
       assertApprovedHash(entry, version, model);
       if (entry.states[version] === 'retired') this.#options.onRetired?.(`${ref.id}:${version}`);
-      await this.#resolutions.keep(ref.id, this.#keptAs(reference), version);
+      if (changes === this.#changes) await this.#resolutions.keep(ref.id, this.#keptAs(reference), version);
       this.#options.onLookup?.('ok');
       return model;
     } catch (error) {
@@ -439,6 +444,7 @@ export class RemoteRegistry implements Registry {
 
   /** Makes changes by this process take effect immediately. */
   async #changed(id: string): Promise<void> {
+    this.#changes++;
     this.#listed = null;
     const references = [...this.#known.keys()].filter((r) => parseReference(r).id === id);
     for (const reference of references) await this.#refresh(reference);
