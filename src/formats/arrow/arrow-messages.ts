@@ -175,6 +175,8 @@ export interface ArrowMessage {
 
 const MAGIC = Buffer.from('ARROW1\0\0');
 const CONTINUATION = -1;
+/** Every description is longer, bytes. A smaller number in place of its length is the start of a flatbuffer. */
+const LEAST_HEAD = 16;
 /** Maximum bytes of a message's description, enough for about 200,000 columns. */
 const MOST_HEAD = 16 * 1024 * 1024;
 export const MOST_BODY = 2 ** 31;
@@ -200,6 +202,8 @@ export async function* arrowMessages(
   if (MAGIC.equals(bytes.peek(8))) {
     const magic = bytes.take(8);
     onBytes?.(magic);
+    const schema = await bareSchema(bytes, onBytes);
+    if (schema) yield schema;
   }
   while (await bytes.has(4)) {
     const first = bytes.peek(4).readInt32LE(0);
@@ -219,6 +223,31 @@ export async function* arrowMessages(
     if (kind !== null) yield { kind, bytes: own, id, isDelta };
   }
   if (bytes.length > 0) throw cut();
+}
+
+/**
+ * The schema of a file that polars wrote: without the length in front of it. It ends where the next message begins.
+ * null: the file has a complete message. Readers of files take the schema from the end of the file instead, but this
+ * reader reads a file while it arrives.
+ */
+async function bareSchema(bytes: ByteQueue, onBytes?: (bytes: Uint8Array) => void): Promise<ArrowMessage | null> {
+  if (!(await bytes.has(4))) return null;
+  const first = bytes.peek(4).readInt32LE(0);
+  if (first <= 0 || first >= LEAST_HEAD) return null;
+  let end = ALIGNED;
+  for (; ; end += ALIGNED) {
+    if (end > MOST_HEAD) throw new SluiceError('truncated_input', 'the input is not an Arrow stream');
+    if (!(await bytes.has(end + 4))) throw cut();
+    if (bytes.peek(end + 4).readInt32LE(end) === CONTINUATION) break;
+  }
+  const { kind, id, isDelta } = readHead(bytes.peek(end));
+  if (kind !== 'schema') throw new SluiceError('truncated_input', 'the input is not an Arrow stream');
+  const message = memoryOf(8 + end);
+  new Int32Array(message.buffer, message.byteOffset, 2).set([CONTINUATION, end]);
+  const head = bytes.take(end);
+  message.set(head, 8);
+  onBytes?.(head);
+  return { kind, bytes: message, id, isDelta };
 }
 
 /** Error for a record batch that does not fit into memory. */

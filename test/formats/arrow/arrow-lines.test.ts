@@ -36,7 +36,7 @@ test.each(['pyarrow.arrows', 'pyarrow-lz4.arrow', 'pyarrow-zstd.arrows'])(
   },
 );
 
-test.each(['polars.arrows', 'pandas.feather'])('%s is it, too', async (name) => {
+test.each(['polars.arrows', 'polars.arrow', 'pandas.feather'])('%s is it, too', async (name) => {
   const want = rowsOf(await parquetLines('pyarrow-snappy.parquet')).map(({ category: _, ...row }) => row);
   expect(rowsOf(await arrowLines(fixture(name)))).toEqual(want);
 });
