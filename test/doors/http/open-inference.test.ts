@@ -95,6 +95,7 @@ describe('what is refused is told in words, where these clients look for them', 
     ['a matrix', but({ shape: [1, 2] }), 400, /must be \[rows\] or \[rows, 1\]/],
     ['another shape than its data', but({ shape: [3] }), 400, /as many elements/],
     ['an element of another type', but({ data: [true, 1] }), 400, /an element is not of type FP64/],
+    ['no tensor for a column of the model', { inputs: good.slice(1) }, 400, /missing/],
     ['a column twice', { inputs: [...good, first] }, 400, /same name/],
     [
       'columns of different lengths',
