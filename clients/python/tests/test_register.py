@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -155,7 +156,7 @@ class Encodings(unittest.TestCase):
         # A missing value is a category of its own, and an unknown one is all zeros.
         self.assertEqual((encoding["missing"]["branch"], encoding["unseen"]["branch"]), (5, -1))
         self.assertEqual((encoding["missing"]["term"], encoding["unseen"]["term"]), ("error", "error"))
-        self.assertEqual(encoding["codes"]["term"]["12"], encoding["codes"]["term"]["12.0"])
+        self.assertEqual(set(encoding["codes"]["term"]), {str(term) for term in TRAINING["term"].unique()})
         self.assertEqual(set(encoding["codes"]["owns_home"]), {"False", "True"})
 
     def test_two_encoders_of_one_column(self) -> None:
@@ -196,7 +197,54 @@ class Encodings(unittest.TestCase):
         )
         model = make_pipeline(prep, LogisticRegression()).fit(frame, OK)
         encoding, _ = files_of(model, frame)
-        self.assertIn("1.2", encoding["codes"]["rate"])
+        # CSV files have the short text, and binary files the exact value.
+        codes = encoding["codes"]["rate"]
+        self.assertEqual(codes["1.2"], codes[repr(float(np.float32(1.2)))])
+        self.assertFalse([text for text in codes if text.endswith(".0")])
+
+    def test_texts_of_numbers(self) -> None:
+        from sluice._frame import number_text
+
+        for value, text in (
+            (12, "12"), (12.0, "12"), (np.int8(-3), "-3"), (np.float32(1.2), "1.2"), (-0.0, "0"), (2**53 + 1, "9007199254740993"),
+            (1e16, "10000000000000000"), (1e21, "1e+21"), (-1.5e-7, "-1.5e-7"), (0.000001, "0.000001"), (1234.5, "1234.5"),
+        ):  # fmt: skip
+            self.assertEqual(number_text(value), text)
+
+    def test_number_categories_have_one_text(self) -> None:
+        whole = TRAINING["term"]
+        values = {
+            "int64": whole,
+            "int16": whole.astype("int16"),
+            "float": whole.astype(float),
+            "gaps": whole.astype(float).where(TRAINING["owns_home"]),
+            "Int64": whole.astype("Int64").where(TRAINING["owns_home"]),
+            "Float64": whole.astype("Float64"),
+            "objects": whole.astype(object),
+            "category": whole.astype(float).astype("category"),
+        }
+        texts = {str(term) for term in whole.unique()}
+        for encoder in (one_hot(), ordinal(encoded_missing_value=-2)):
+            frame = pd.DataFrame({**values, "zip": TRAINING["zip code"].fillna("12.0")})
+            # scikit-learn reads pandas.NA in columns of objects only.
+            frame["Int64"] = frame["Int64"].fillna(12)
+            model = make_pipeline(branches((encoder, list(frame.columns))), LogisticRegression()).fit(frame, OK)
+            encoding, folder = files_of(model, frame)
+            for name in values:
+                self.assertEqual(set(encoding["codes"][name]), texts, name)
+            # Texts stay as they are.
+            self.assertEqual(set(encoding["codes"]["zip"]), set(frame["zip"]))
+            for file in ("training.csv", "background.csv"):
+                cells = pd.read_csv(folder / file, dtype=str)
+                for name in values:
+                    self.assertLessEqual(set(cells[name].dropna()), texts, (file, name))
+
+    def test_zero_has_no_sign(self) -> None:
+        frame = pd.DataFrame({"delta": np.where(TRAINING["owns_home"], -0.0, 1.0)})
+        model = make_pipeline(branches((one_hot(), ["delta"])), LogisticRegression()).fit(frame, OK)
+        encoding, folder = files_of(model, frame)
+        self.assertEqual(set(encoding["codes"]["delta"]), {"0", "1"})
+        self.assertEqual(set(pd.read_csv(folder / "training.csv", dtype=str)["delta"]), {"0", "1"})
 
     def test_weight_of_evidence(self) -> None:
         from optbinning import BinningProcess
@@ -246,6 +294,26 @@ class Commands(unittest.TestCase):
         stored = json.loads((Path(self.registry) / "credit" / "1" / "report.json").read_text(encoding="utf-8"))
         self.assertEqual(stored["selfTest"], card.data["selfTest"])
         self.assertTrue((Path(self.registry) / "credit" / "aliases.yaml").exists())
+
+    def test_number_categories_accept_numbers(self) -> None:
+        import lightgbm
+
+        for name, kind in (("whole", "int64"), ("gaps", "float64"), ("nullable", "Int64")):
+            with self.subTest(name):
+                frame = pd.DataFrame({"term": TRAINING["term"].astype(kind), "debt": TRAINING["debt"]})
+                frame["term"] = frame["term"].astype("category")
+                model = lightgbm.LGBMClassifier(n_estimators=5, verbose=-1).fit(frame, OK)
+                card = sluice.register(model, frame, OK, name, registry=self.registry)
+                with open(Path(self.folder.name) / "rows.ndjson", "w", encoding="utf-8") as file:
+                    for term, debt in zip(TRAINING["term"], TRAINING["debt"]):
+                        file.write(json.dumps({"term": term, "debt": debt}) + "\n")
+                command = shlex.split(os.environ["SLUICE_COMMAND"])
+                run = subprocess.run(
+                    [*command, "score", file.name, "--model", card.ref, "--registry", self.registry, "--format", "ndjson", "-o", "-"],
+                    stdin=subprocess.DEVNULL, capture_output=True, text=True, check=True,
+                )  # fmt: skip
+                scores = [json.loads(line)["probability"] for line in run.stdout.splitlines()]
+                np.testing.assert_allclose(scores, model.predict_proba(frame)[:, 1], atol=1e-9)
 
     def test_dry_run(self) -> None:
         card = sluice.register(
@@ -443,7 +511,8 @@ class Exactness(unittest.TestCase):
         prep = branches((OrdinalEncoder(encoded_missing_value=math.nan), ["term"]), ("passthrough", ["debt"]))
         model = make_pipeline(prep, HistGradientBoostingClassifier(max_iter=10, categorical_features=None)).fit(X, OK)
         encoding, _ = files_of(model, X)
-        self.assertEqual(encoding["codes"]["term"]["12.0"], 0)
+        self.assertEqual(encoding["codes"]["term"]["12"], 0)
+        self.assertNotIn("12.0", encoding["codes"]["term"])
         self.assertEqual(encoding["missing"]["term"], "nan")
         self.assertEqual(encoding["unseen"]["term"], "error")
 

@@ -61,6 +61,11 @@ def encoding_file(rules: Sequence[Rule], inputs: Any = None, order: Sequence[str
     return content
 
 
+def coded(rules: Sequence[Rule]) -> frozenset[str]:
+    """The columns whose values have codes."""
+    return frozenset(rule.name for rule in rules if rule.codes)
+
+
 def codes_of(rule: Rule) -> dict[str, float]:
     """The codes for the file. Two texts such as `yes` and `no` get a spare category, so that they stay texts."""
     if rule.kind != "category" or len(rule.codes) != 2 or not BOOLEAN_WORDS.issuperset(rule.codes):

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ._encoding import Rule, encode_cells, encoding_file
+from ._encoding import Rule, coded, encode_cells, encoding_file
 from ._errors import CannotRegister, Problem
 from ._estimator import (
     Conversion,
@@ -57,6 +57,10 @@ class Export:
     flags: frozenset[str] = frozenset()
     cells: list[list[str]] = field(default_factory=list)
     scores: np.ndarray = field(default_factory=lambda: np.empty((0, 1)))
+
+    def files(self, frame: pd.DataFrame) -> pd.DataFrame:
+        """The columns of the model, as files have them."""
+        return as_files(frame[self.columns], self.flags, self.encoding["codes"])
 
 
 @dataclass
@@ -162,7 +166,7 @@ def export_folded(
         raise CannotRegister(native)
     rules = [carrier.rules[n] for n in names]
     special = settle(model, frame, [used[n] for n in names], rules)
-    cells = lambda f: cells_of(as_files(f[names], flags))
+    cells = lambda f: cells_of(as_files(f[names], flags, coded(rules)))
     compared = [Compared(cells(sample), expected), *(Compared(cells(f), s) for f, s in special)]
     return checked(native, names, rules, compared, class_of(estimator), tolerance, flags)
 
@@ -235,7 +239,7 @@ def finish(
     names = [n for n in frame.columns if n in carrier.builder.columns]
     rules = [carrier.rules[n] for n in names]
     special = settle(model, frame, [used[n] for n in names], rules)
-    texts = lambda f: cells_of(as_files(f[names], flags))
+    texts = lambda f: cells_of(as_files(f[names], flags, coded(rules)))
     compared = [Compared(texts(sample), expected)]
     compared += [Compared(texts(p), scores_of(model, p)) for p in probes]
     compared += [Compared(texts(f), s) for f, s in special]

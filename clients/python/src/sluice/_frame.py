@@ -8,6 +8,7 @@ import io
 import numbers
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -23,19 +24,64 @@ def is_missing(value: Any) -> bool:
     return value is None or bool(pd.isna(value))
 
 
-def texts_of(value: Any) -> list[str]:
-    """The notations of a category in CSV files of pandas: `36` is `36.0` in a column with missing values."""
+def text_of(value: Any) -> str:
+    """The text of a category in files and in the encoding. A number has one text, whatever its type: `36` for 36.0."""
     if isinstance(value, (bool, np.bool_)):
-        return ["True" if value else "False"]
+        return "True" if value else "False"
     if isinstance(value, str):
-        return [value]
-    if isinstance(value, numbers.Number):
-        number = float(value)  # type: ignore[arg-type]
-        own = repr(value.item() if isinstance(value, np.generic) else value)
-        if number.is_integer() and abs(number) < 1e15:
-            return list(dict.fromkeys([own, str(int(number)), f"{int(number)}.0"]))
-        return [own]
+        return value
+    if isinstance(value, (numbers.Real, np.number)):
+        return number_text(value)
     raise TypeError(f"a category of type {type(value).__name__}")
+
+
+def number_text(value: Any) -> str:
+    """The number as JavaScript writes it: `36`, `0.1`, `1e+21`.
+
+    Sluice takes every notation of a number for a category only if all known values have this form. Integers keep all
+    their digits, because above 2^53 several of them are the same number in JavaScript.
+    """
+    if isinstance(value, (int, np.integer)):
+        return str(int(value))
+    sign, digits, exponent = Decimal(str(value if isinstance(value, np.floating) else float(value))).as_tuple()
+    assert isinstance(exponent, int), value
+    figures = "".join(map(str, digits)).lstrip("0").rstrip("0")
+    if not figures:
+        return "0"
+    # The position of the decimal point, relative to the first figure.
+    point = exponent + len("".join(map(str, digits)).lstrip("0"))
+    if len(figures) <= point <= 21:
+        text = figures + "0" * (point - len(figures))
+    elif 0 < point <= 21:
+        text = f"{figures[:point]}.{figures[point:]}"
+    elif -6 < point <= 0:
+        text = f"0.{'0' * -point}{figures}"
+    else:
+        text = f"{figures[0]}{'.' if len(figures) > 1 else ''}{figures[1:]}e{point - 1:+d}"
+    return f"-{text}" if sign else text
+
+
+def base_of(dtype: Any) -> Any:
+    """The numpy type of a column's values: of its categories, and of the types that pandas and pyarrow add."""
+    base = dtype.categories.dtype if isinstance(dtype, pd.CategoricalDtype) else dtype
+    return getattr(base, "numpy_dtype", base)
+
+
+def narrow_float(dtype: Any) -> Any:
+    """float16 or float32 if a column has such numbers; files have them with fewer digits than a float64. Else None."""
+    base = base_of(dtype)
+    return base.type if isinstance(base, np.dtype) and base.kind == "f" and base.itemsize < 8 else None
+
+
+def with_category_texts(values: pd.Series) -> pd.Series:
+    """The column with the texts of the encoding instead of numbers."""
+    listed = values.tolist()
+    if not any(kind_of(v) == "number" for v in listed):
+        return values
+    narrow = narrow_float(values.dtype)
+    absent = values.isna().tolist()
+    texts = [None if a else text_of(v if narrow is None else narrow(v)) for v, a in zip(listed, absent)]
+    return pd.Series(texts, index=values.index, dtype=object)
 
 
 def csv_of(frame: pd.DataFrame) -> str:
@@ -44,14 +90,17 @@ def csv_of(frame: pd.DataFrame) -> str:
     return text
 
 
-def as_files(frame: pd.DataFrame, flags: Collection[str]) -> pd.DataFrame:
-    """The frame with true and false in the columns `flags`, which have 1 and 0."""
+def as_files(frame: pd.DataFrame, flags: Collection[str], categories: Collection[str] = ()) -> pd.DataFrame:
+    """The frame as files have it: true and false in the columns `flags`, which have 1 and 0, and the texts of the
+    encoding in the columns `categories`."""
     out = frame.copy()
     for name in out.columns:
         if name in flags and not pd.api.types.is_bool_dtype(out[name].dtype):
             out[name] = pd.Series(
                 [None if is_missing(v) else bool(v) for v in out[name]], index=out.index, dtype=object
             )
+        elif name in categories:
+            out[name] = with_category_texts(out[name])
     return out
 
 
@@ -77,12 +126,14 @@ class Column:
         return self.flag or self.kind == "boolean"
 
     def texts(self, value: Any) -> list[str]:
-        """The notations of a value in files."""
+        """The texts of a value in files, the one in `as_files` first."""
         if self.flag:
-            return texts_of(bool(value))
-        # A float32 is written with fewer digits than the same number as float64.
-        narrow = [str(np.float32(value))] if str(self.values.dtype) == "float32" else []
-        return list(dict.fromkeys([*texts_of(value), *narrow]))
+            return [text_of(bool(value))]
+        narrow = narrow_float(self.values.dtype)
+        if narrow is None or kind_of(value) != "number":
+            return [text_of(value)]
+        # CSV files have the shorter text of a float32, and binary files its exact value.
+        return list(dict.fromkeys([text_of(narrow(value)), text_of(float(value))]))
 
     def distinct(self) -> list[Any]:
         """The values that occur, without missing ones, in the order of first appearance."""
@@ -105,6 +156,9 @@ class Column:
             if any(absent):
                 return pd.Series([np.nan if a else bool(v) for v, a in zip(listed, absent)], dtype=object)
             return pd.Series([bool(v) for v in listed], dtype=bool)
+        if self.values.dtype == object:
+            # Encoders that were fitted on objects fail on numbers of another type.
+            return pd.Series([np.nan if a else v for v, a in zip(listed, absent)], dtype=object)
         if self.values.dtype.kind == "f":
             return pd.Series([np.nan if a else v for v, a in zip(listed, absent)], dtype=self.values.dtype)
         return pd.Series([np.nan if a else v for v, a in zip(listed, absent)])
@@ -144,6 +198,8 @@ def read_column(frame: pd.DataFrame, name: str, flags: Collection[str] = ()) -> 
             'Convert it to one type before fitting, such as X["…"].astype(str).',
         )
     kind = kinds.pop() if kinds else "text"
+    if kind == "number" and any(isinstance(v, (float, np.floating)) and np.isinf(v) for v in present.tolist()):
+        return Problem(what, "it has infinite numbers", "Replace them by a number, or by NaN.")
     if kind == "text" and any("\0" in v for v in present.unique().tolist()):
         return Problem(what, "a text contains a NUL character", "Remove the character before fitting.")
     return Column(name, kind, values)

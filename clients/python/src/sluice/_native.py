@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ._encoding import MISSING_KEYS, Rule, encode_cells, encoding_file
+from ._encoding import MISSING_KEYS, Rule, coded, encode_cells, encoding_file
 from ._errors import CannotRegister, Problem
 from ._export import SPECIAL_ROWS, Compared, Export, expectations
 from ._frame import Column, as_files, cells_of, read_column
@@ -257,7 +257,7 @@ def export_native(
         raise CannotRegister(problems)
     sample = sample_of(X)
     special = settle_native(native, X, columns, rules, flags)
-    compared = [Compared(cells_of(as_files(sample, flags)), native.scores(sample)), *special]
+    compared = [Compared(cells_of(as_files(sample, flags, coded(rules))), native.scores(sample)), *special]
     return checked(native, list(X.columns), rules, compared, type(model).__name__, tolerance, flags)
 
 
@@ -279,7 +279,7 @@ def settle_native(
         for what, value in tried:
             for rows in ([row], some_rows(frame, SPECIAL_ROWS, at)):
                 part = with_value(frame, rows, column, value)
-                cells = cells_of(as_files(part, flags))
+                cells = cells_of(as_files(part, flags, coded(rules)))
                 if isinstance(frame[column.name].dtype, pd.CategoricalDtype):
                     known = frame[column.name].cat.categories
                     extra = [] if what == "missing" else [value]

@@ -202,13 +202,12 @@ def write_files(
     folder: Path, export: Any, frame: Any, truth: Any, outcome: str, background: Any, positive: str | None
 ) -> list[str]:
     """Writes the files of the registration. Returns the arguments that name them."""
-    from ._frame import as_files
     from ._probes import sample_of
 
     model = folder / export.file
     model.write_bytes(export.content)
     training = folder / "training.csv"
-    table = as_files(frame[export.columns], export.flags)
+    table = export.files(frame)
     table[outcome] = truth.to_numpy()
     table.to_csv(training, index=False)
     encoding = folder / "encoding.json"
@@ -220,7 +219,7 @@ def write_files(
     write_csv(expected, header, [[repr(float(v)) for v in row] for row in scores])
     against = folder / "background.csv"
     sample = sample_of(frame, BACKGROUND_ROWS) if background is None else background
-    as_files(sample[export.columns], export.flags).to_csv(against, index=False)
+    export.files(sample).to_csv(against, index=False)
     return [
         str(model),
         "--training-data", str(training),
