@@ -105,6 +105,26 @@ class Problems(unittest.TestCase):
         self.assertIn("infinite numbers", problems_of(model, frame.assign(age=np.inf)))
         self.assertIn("means all columns", problems_of(model, frame.rename(columns={"branch": "*"})))
 
+    def test_inputs_of_other_shapes(self) -> None:
+        frame = TRAINING[["debt", "term"]]
+        model = LogisticRegression().fit(frame, OK)
+        for outcome in (None, 5, "ok", [[1], [1, 2]], np.zeros((800, 1, 1)), np.zeros((800, 2))):
+            self.assertIn("it is not a single column", problems_of(model, frame, outcome))
+        self.assertIn("it lacks columns of the model: term", problems_of(model, frame, background=frame[["debt"]]))
+        self.assertIn("background: it is a ndarray", problems_of(model, frame, background=frame.to_numpy()))
+        sparse = frame.astype(pd.SparseDtype("int64", 0))
+        encoding, _ = files_of(LogisticRegression().fit(sparse, OK), sparse)
+        self.assertEqual(set(encoding["missing"].values()), {"error"})
+
+    def test_errors_of_libraries(self) -> None:
+        import lightgbm
+        import xgboost
+
+        frame = TRAINING[["debt", "term"]]
+        model = lightgbm.LGBMClassifier(n_estimators=2, verbose=-1).fit(frame, OK)
+        self.assertIn("it fails on its own frame: pandas dtypes must be", problems_of(model, frame.astype(object)))
+        self.assertIn("exporting it failed with XGBoostError", problems_of(xgboost.Booster(), frame))
+
     def test_models(self) -> None:
         numbers = TRAINING[["debt", "term"]]
         self.assertIn("it has no predict_proba", problems_of(RidgeClassifier().fit(numbers, OK), numbers))
@@ -415,6 +435,45 @@ class Boosting(unittest.TestCase):
         self.assertIn("oblivious_trees", json.loads((folder / "model.json").read_text(encoding="utf-8")))
         hashed = catboost.CatBoostClassifier(**options, cat_features=["grade"]).fit(TRAINING[["debt", "grade"]], OK)
         self.assertIn("hashes categorical features", problems_of(hashed, TRAINING[["debt", "grade"]]))
+
+    def test_lightgbm_boolean_categories(self) -> None:
+        import lightgbm
+
+        owner = TRAINING["owns_home"].astype(bool)
+        with tempfile.TemporaryDirectory() as folder:
+            for name, column in (
+                ("plain", pd.Categorical(owner)),
+                ("reversed", pd.Categorical(owner, categories=[True, False])),
+                ("nullable", owner.astype("boolean").where(TRAINING["debt"] > 10_000).astype("category")),
+            ):
+                with self.subTest(name):
+                    X = pd.DataFrame({"owner": column, "debt": TRAINING["debt"]})
+                    model = lightgbm.LGBMClassifier(n_estimators=5, verbose=-1).fit(X, OK)
+                    card = sluice.register(model, X, OK, name, registry=folder)
+                    self.assertEqual([c["kind"] for c in card.manifest["columns"]], ["boolean", "number"])
+                    self.assertTrue(card.data["selfTest"]["passed"])
+        X = pd.DataFrame({"owner": pd.Categorical([True] * len(OK)), "debt": TRAINING["debt"]})
+        model = lightgbm.LGBMClassifier(n_estimators=5, verbose=-1).fit(X, OK)
+        self.assertIn("only one of true and false", problems_of(model, X))
+
+    def test_lightgbm_categories_at_the_limits_of_their_type(self) -> None:
+        import lightgbm
+
+        at = np.arange(len(OK))
+        for values in (
+            [2**53 + 1, 2**53 + 2, 2**53, 5],
+            [2**63 - 1, -(2**63)],
+            np.asarray([2**64 - 1, 2**64 - 2], dtype="uint64"),
+            np.arange(-128, 128, dtype="int8"),
+            np.asarray([3.4e38, 1.2], dtype="float32"),
+            [1.7e308, -1.7e308],
+        ):
+            X = pd.DataFrame({"code": pd.Categorical(np.asarray(values)[at % len(values)]), "debt": TRAINING["debt"]})
+            options = {"n_estimators": 5, "min_data_per_group": 5, "cat_smooth": 1, "verbose": -1}
+            encoding, _ = files_of(lightgbm.LGBMClassifier(**options).fit(X, OK), X)
+            self.assertEqual(len(set(encoding["codes"]["code"].values())), len(values))
+            if X["code"].cat.categories.dtype.kind in "iu":
+                self.assertEqual(list(encoding["codes"]["code"]), [str(v) for v in sorted(np.asarray(values).tolist())])
 
     def test_preprocessing_becomes_the_encoding(self) -> None:
         import lightgbm

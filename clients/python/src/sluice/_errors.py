@@ -38,3 +38,9 @@ class RegistrationError(Exception):
     def __init__(self, code: str, message: str) -> None:
         self.code = code
         super().__init__(message)
+
+
+def first_line(error: BaseException) -> str:
+    """The first line of an error's message without its full stop, or the type of an error without a message."""
+    lines = str(error).strip().splitlines()
+    return (lines[0] if lines else type(error).__name__)[:200].rstrip(".")

@@ -12,9 +12,9 @@ import numpy as np
 import onnx
 import onnxruntime
 
-from ._errors import Problem
+from ._errors import Problem, first_line
 from ._graph import OPSETS, GraphBuilder, Tensor
-from ._steps import Unsupported, class_of, first_line, is_of
+from ._steps import Unsupported, class_of, is_of
 from ._trees import histogram, lightgbm_splits, lightgbm_trees, restore_missing_directions
 
 #: scikit-learn compares float32 features with the thresholds of these trees.

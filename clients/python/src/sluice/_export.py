@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from ._encoding import Rule, coded, encode_cells, encoding_file
-from ._errors import CannotRegister, Problem
+from ._errors import CannotRegister, Problem, first_line
 from ._estimator import (
     Conversion,
     append,
@@ -111,7 +111,7 @@ def export_sklearn(model: Any, X: pd.DataFrame, tolerance: float, flags: frozens
     try:
         expected = scores_of(model, sample)
     except Exception as error:
-        raise CannotRegister([Problem("the model", f"it fails on its own frame: {error}", "Pass the fitted model and the frame that was passed to fit.")]) from error  # fmt: skip
+        raise CannotRegister([Problem("the model", f"it fails on its own frame: {first_line(error)}", "Pass the fitted model and the frame that was passed to fit.")]) from error  # fmt: skip
 
     second, block = walk(GraphBuilder(), first)
     folded = export_folded(model, estimator, frame, block, second, sample, expected, used, tolerance, flags)
@@ -128,7 +128,7 @@ def export_sklearn(model: Any, X: pd.DataFrame, tolerance: float, flags: frozens
             estimator, all_features, scores_of(estimator, named(estimator, all_features)), label, tolerance
         )
     except ValueError as error:
-        raise CannotRegister([Problem(f"estimator {label}", f"it fails on boundary values: {error}", "Impute missing values in the pipeline.")]) from error  # fmt: skip
+        raise CannotRegister([Problem(f"estimator {label}", f"it fails on boundary values: {first_line(error)}", "Impute missing values in the pipeline.")]) from error  # fmt: skip
     if isinstance(conversion, Problem):
         raise CannotRegister([conversion])
 

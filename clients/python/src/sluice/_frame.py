@@ -167,6 +167,8 @@ class Column:
 def read_column(frame: pd.DataFrame, name: str, flags: Collection[str] = ()) -> Column | Problem:
     """The column, or why its values cannot be carried over. `flags`: columns for whose 1 and 0 files have true and false."""
     values = frame[name]
+    if isinstance(values.dtype, pd.SparseDtype):
+        values = values.sparse.to_dense()
     dtype = values.dtype
     base = dtype.categories.dtype if isinstance(dtype, pd.CategoricalDtype) else dtype
     what = f"column {name}"

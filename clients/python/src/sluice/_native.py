@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 
 from ._encoding import MISSING_KEYS, Rule, coded, encode_cells, encoding_file
-from ._errors import CannotRegister, Problem
+from ._errors import CannotRegister, Problem, first_line
 from ._export import SPECIAL_ROWS, Compared, Export, expectations
 from ._frame import Column, as_files, cells_of, read_column
 from ._probes import fullest_row, missing_value, sample_of, some_rows, unseen_value, with_value
@@ -216,6 +216,10 @@ def sorted_labels(classes: Any) -> list[Any] | None:
 def category_rule(column: Column, categories: Sequence[Any], unseen: str) -> Rule | Problem:
     """Codes of a pandas category: the positions of its categories. A missing value is NaN."""
     codes = {text: float(i) for i, value in enumerate(categories) for text in column.texts(value)}
+    if column.is_boolean:
+        if len(codes) < 2:
+            return Problem(f"column {column.name}", "its categories have only one of true and false", 'Convert it to a boolean column before fitting: X["…"].astype(bool).')  # fmt: skip
+        return Rule(column.name, "boolean", math.nan, codes)
     hidden = sorted(t for t in codes if t in MISSING_KEYS)
     if hidden:
         return Problem(f"column {column.name}", f"a file does not distinguish its category {hidden[0]!r} from a missing value", 'Replace the category by another text, such as "no value", and fit again.')  # fmt: skip
@@ -256,8 +260,14 @@ def export_native(
     if problems:
         raise CannotRegister(problems)
     sample = sample_of(X)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            expected = native.scores(sample)
+    except Exception as error:
+        raise CannotRegister([Problem("the model", f"it fails on its own frame: {first_line(error)}", "Pass the fitted model and the frame that was passed to fit.")]) from error  # fmt: skip
     special = settle_native(native, X, columns, rules, flags)
-    compared = [Compared(cells_of(as_files(sample, flags, coded(rules))), native.scores(sample)), *special]
+    compared = [Compared(cells_of(as_files(sample, flags, coded(rules))), expected), *special]
     return checked(native, list(X.columns), rules, compared, type(model).__name__, tolerance, flags)
 
 
@@ -274,18 +284,20 @@ def settle_native(
     out = []
     for at, (column, rule) in enumerate(zip(columns, rules)):
         tried = [("missing", missing_value(column))]
-        if rule.kind == "category":
-            tried.append(("unseen", unseen_value(column)))
+        unseen = unseen_value(column) if rule.kind == "category" else None
+        if unseen is not None:
+            tried.append(("unseen", unseen))
         for what, value in tried:
             for rows in ([row], some_rows(frame, SPECIAL_ROWS, at)):
                 part = with_value(frame, rows, column, value)
                 cells = cells_of(as_files(part, flags, coded(rules)))
-                if isinstance(frame[column.name].dtype, pd.CategoricalDtype):
-                    known = frame[column.name].cat.categories
-                    extra = [] if what == "missing" else [value]
-                    values = [value if extra else None] * len(rows)
-                    part[column.name] = pd.Categorical(values, categories=[*known, *extra])
                 try:
+                    dtype = frame[column.name].dtype
+                    if isinstance(dtype, pd.CategoricalDtype):
+                        known = dtype.categories
+                        # The type of the categories stays: float64 would make integers above 2^53 equal.
+                        both = known if what == "missing" else known.append(pd.Index([value], dtype=known.dtype))
+                        part[column.name] = pd.Categorical([None if what == "missing" else value] * len(rows), both)
                     with warnings.catch_warnings():
                         warnings.simplefilter("ignore")
                         scores = native.scores(part)

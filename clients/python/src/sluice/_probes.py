@@ -52,8 +52,10 @@ def missing_value(column: Column) -> Any:
 
 
 def unseen_value(column: Column) -> Any:
-    """A value that training never saw; None for booleans."""
-    return unknown_value(column, column.distinct())
+    """A value that neither training nor the categories of the column have; None for booleans."""
+    dtype = column.values.dtype
+    categories = dtype.categories.tolist() if isinstance(dtype, pd.CategoricalDtype) else []
+    return unknown_value(column, [*column.distinct(), *categories])
 
 
 def neighbours(value: float) -> Iterator[float]:

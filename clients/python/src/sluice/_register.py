@@ -15,7 +15,7 @@ import numpy as np
 
 from ._card import ReportCard
 from ._command import add_model, find_command
-from ._errors import CannotRegister, Problem, RegistrationError
+from ._errors import CannotRegister, Problem, RegistrationError, first_line
 
 #: Rows of the background sample.
 BACKGROUND_ROWS = 100
@@ -47,6 +47,7 @@ def register(
     frame, truth, column = inputs_of(X, y, outcome)
     export = export_of(model, frame, tolerance, frozenset(booleans))
     chosen = class_named(export.classes, positive_class)
+    check_background(background, export.columns)
     check_outcome(export, truth, column)
     kept = folder is not None
     target = Path(folder) if folder is not None else Path(tempfile.mkdtemp(prefix="sluice-register-"))
@@ -112,9 +113,9 @@ def inputs_of(X: Any, y: Any, outcome: str | None) -> tuple[Any, Any, str]:
         problems.append(Problem("the frame", f"it has columns of the same name: {', '.join(map(str, twice))}", "Rename them before fitting."))  # fmt: skip
     if len(X) == 0:
         problems.append(Problem("the frame", "it has no rows", "Pass the frame that was passed to fit."))
-    truth = pd.Series(np.asarray(y).reshape(-1) if np.ndim(y) > 1 and np.shape(y)[1] == 1 else np.asarray(y)) if np.ndim(y) <= 2 and (np.ndim(y) == 1 or np.shape(y)[1] == 1) else None  # fmt: skip
+    truth = one_column(y)
     if truth is None:
-        problems.append(Problem("the outcome", "it has several columns", "Register one model per outcome."))
+        problems.append(Problem("the outcome", "it is not a single column", "Pass the y that was passed to fit; register one model per outcome."))  # fmt: skip
     elif len(truth) != len(X):
         problems.append(Problem("the outcome", f"it has {len(truth)} values for {len(X)} rows", "Pass the y that was passed to fit."))  # fmt: skip
     elif truth.isna().any():
@@ -128,7 +129,30 @@ def inputs_of(X: Any, y: Any, outcome: str | None) -> tuple[Any, Any, str]:
     return X, truth, name
 
 
+def one_column(y: Any) -> Any:
+    """The outcome as a Series; None if it has another shape."""
+    import pandas as pd
+
+    try:
+        values = np.asarray(y)
+    except ValueError:
+        return None
+    if values.ndim == 2 and values.shape[1] == 1:
+        values = values.reshape(-1)
+    return pd.Series(values) if values.ndim == 1 else None
+
+
 def export_of(model: Any, frame: Any, tolerance: float, flags: frozenset[str]) -> Any:
+    """Exports the model. Raises CannotRegister, also for errors of the libraries that no check foresees."""
+    try:
+        return export_by_library(model, frame, tolerance, flags)
+    except CannotRegister:
+        raise
+    except Exception as error:
+        raise CannotRegister([Problem(f"the model ({type(model).__name__})", f"exporting it failed with {type(error).__name__}: {first_line(error)}", "Pass the fitted model and the frame that was passed to fit.")]) from error  # fmt: skip
+
+
+def export_by_library(model: Any, frame: Any, tolerance: float, flags: frozenset[str]) -> Any:
     """Exports the model with the code for its library. Raises CannotRegister."""
     from ._native import export_native, library_of
 
@@ -188,6 +212,20 @@ def check_outcome(export: Any, truth: Any, column: str) -> None:
             problems.append(Problem("the outcome", f"{len(foreign)} of its values are not classes of the model", f"Pass the y that was passed to fit; the classes are {', '.join(sorted(known))}."))  # fmt: skip
     if problems:
         raise CannotRegister(problems)
+
+
+def check_background(background: Any, columns: Sequence[str]) -> None:
+    """Raises CannotRegister if the background is not a frame with the columns of the model."""
+    if background is None:
+        return
+    names = getattr(background, "columns", None)
+    if names is None or not hasattr(background, "to_csv"):
+        raise CannotRegister(
+            [Problem("background", f"it is a {type(background).__name__}", "Pass a pandas DataFrame.")]
+        )
+    lost = [name for name in columns if name not in names]
+    if lost:
+        raise CannotRegister([Problem("background", f"it lacks columns of the model: {', '.join(lost)}", "Pass rows with the columns of the frame.")])  # fmt: skip
 
 
 def text_of_class(value: Any) -> str:

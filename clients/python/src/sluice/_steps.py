@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from ._encoding import Rule
-from ._errors import Problem
+from ._errors import Problem, first_line
 from ._frame import Column, is_missing
 from ._graph import OPSETS, Block, GraphBuilder, Source, Tensor
 from ._tables import Table, tabulate
@@ -340,11 +340,6 @@ class Carrier:
         [out, *_] = self.builder.append(model, x)
         width = len(step.get_feature_names_out()) if hasattr(step, "get_feature_names_out") else x.width
         return [Tensor(out, width, "float64")]
-
-
-def first_line(error: BaseException) -> str:
-    lines = str(error).strip().splitlines()
-    return (lines[0] if lines else type(error).__name__)[:200]
 
 
 def columns_of(selected: Any, names: Sequence[str]) -> list[str]:

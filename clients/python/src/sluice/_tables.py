@@ -11,7 +11,7 @@ import pandas as pd
 
 from ._encoding import MISSING_KEYS
 from ._errors import Problem
-from ._frame import Column, is_missing
+from ._frame import Column, base_of, is_missing
 
 #: Encodes a frame with the columns of a branch. Returns float64 [rows, features].
 Encode = Callable[[pd.DataFrame], np.ndarray]
@@ -33,13 +33,41 @@ class Table:
 
 
 def unknown_value(column: Column, known: Sequence[Any]) -> Any:
-    """A value of the column's type that is not known; None for booleans."""
+    """A value of the column's type that is not known; None for booleans, and if every value of the type is known."""
     if column.is_boolean:
         return None
+    present = [v for v in known if not is_missing(v)]
     if column.kind == "number":
-        numbers = [float(v) for v in known if not is_missing(v)]
-        return max(numbers, default=0.0) + 1017.0
-    return "unknown to the encoder"
+        return unknown_number(base_of(column.values.dtype), present)
+    text = "unknown to the encoder"
+    while text in present:
+        text += "*"
+    return text
+
+
+def unknown_number(base: Any, known: Sequence[Any]) -> Any:
+    """A number of the numpy type `base` that is not known; None if there is none."""
+    if base.kind in "iu" or all(isinstance(v, (int, np.integer)) for v in known):
+        # In Python integers: a float cannot tell numbers above 2^53 apart.
+        bounds = np.iinfo(base if base.kind in "iu" else np.int64)
+        seen = {int(v) for v in known}
+        after = max(seen, default=0) + 1017
+        tried = [after, *range(int(bounds.max), int(bounds.max) - len(seen) - 1, -1)]
+        return next((n for n in tried if bounds.min <= n <= bounds.max and n not in seen), None)
+    cast = base.type if base.kind == "f" else float
+    numbers = {float(v) for v in known}
+    largest = max(numbers)
+    for n in (
+        largest + 1017.0,
+        largest * 2 + 1017.0,
+        largest / 2 - 1017.0,
+        *(k + 0.5 for k in range(len(numbers) + 1)),
+    ):
+        with np.errstate(over="ignore"):
+            value = float(cast(n))
+        if np.isfinite(value) and value not in numbers:
+            return value
+    return None
 
 
 def tabulate(
