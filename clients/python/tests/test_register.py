@@ -475,6 +475,47 @@ class Boosting(unittest.TestCase):
             if X["code"].cat.categories.dtype.kind in "iu":
                 self.assertEqual(list(encoding["codes"]["code"]), [str(v) for v in sorted(np.asarray(values).tolist())])
 
+    def test_lightgbm_predictions_that_stop_early(self) -> None:
+        import lightgbm
+
+        X = TRAINING[["debt", "age"]]
+        early = {"pred_early_stop": True, "n_estimators": 20, "verbose": -1}
+        model = lightgbm.LGBMClassifier(**early).fit(X, OK)
+        self.assertIn("with pred_early_stop its predict leaves out trees", problems_of(model, X))
+        files_of(model.set_params(pred_early_stop=False), X)
+        # After a scaler, the model becomes a graph.
+        scaled = make_pipeline(median(), StandardScaler(), lightgbm.LGBMClassifier(**early)).fit(X, OK)
+        self.assertIn("with pred_early_stop its predict leaves out trees", problems_of(scaled, X))
+
+    def test_the_prediction_of_the_model_itself_counts(self) -> None:
+        import catboost
+        import lightgbm
+        import xgboost
+
+        X = TRAINING[["debt", "age"]]
+        quiet = {"iterations": 5, "verbose": False, "allow_writing_files": False}
+
+        def halved(kind: Any) -> Any:
+            """A subclass of an estimator with other predictions than its booster."""
+
+            def predict_proba(self: Any, data: Any, **options: Any) -> Any:
+                return kind.predict_proba(self, data, **options) / 2
+
+            return type(kind.__name__, (kind,), {"predict_proba": predict_proba})
+
+        for kind, options in (
+            (lightgbm.LGBMClassifier, {"n_estimators": 5, "verbose": -1}),
+            (xgboost.XGBClassifier, {"n_estimators": 5}),
+            (catboost.CatBoostClassifier, quiet),
+        ):
+            with self.subTest(kind.__name__):
+                files_of(kind(**options).fit(X, OK), X)
+                text = problems_of(halved(kind)(**options).fit(X, OK), X)
+                self.assertIn("scores of its file with the encoding differ by up to", text)
+        bare = catboost.CatBoost({**quiet, "loss_function": "Logloss"}).fit(X, OK)
+        _, folder = files_of(bare, X)
+        self.assertTrue(pd.read_csv(folder / "expected.csv")["probability"].between(0, 1).all())
+
     def test_preprocessing_becomes_the_encoding(self) -> None:
         import lightgbm
 

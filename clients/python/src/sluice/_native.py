@@ -19,6 +19,7 @@ from ._errors import CannotRegister, Problem, first_line
 from ._export import SPECIAL_ROWS, Compared, Export, expectations
 from ._frame import Column, as_files, cells_of, read_column
 from ._probes import fullest_row, missing_value, sample_of, some_rows, unseen_value, with_value
+from ._trees import early_stop_problem
 
 LIBRARIES = {"lightgbm": "LightGBM", "xgboost": "XGBoost", "catboost": "CatBoost"}
 
@@ -38,7 +39,8 @@ class NativeModel:
 
     `features`: names of the features, None if it has none. `categories`: feature position → values in code order.
     `unseen`: the rule for unknown categories. `predict`: float64 matrix [rows, features] with codes → scores
-    [rows, classes or 1] of the model that was read back from the file.
+    [rows, classes or 1] of the model that was read back from the file. `scores`: frame → scores by the methods of the
+    model itself, which its settings for predictions affect.
     """
 
     file: str
@@ -74,6 +76,11 @@ def two_columns(scores: Any, classes: Sequence[Any] | None) -> np.ndarray:
     return values.reshape(len(values), -1)
 
 
+def predictions(model: Any, data: Any) -> Any:
+    """What the user of the model gets: probabilities of a classifier, values of another model."""
+    return model.predict_proba(data) if hasattr(model, "predict_proba") else model.predict(data)
+
+
 # One function per library
 
 
@@ -91,6 +98,9 @@ def write_lightgbm(model: Any, label: str, frame: pd.DataFrame | None) -> Native
         or (not isinstance(model, lightgbm.Booster) and callable(model.objective))
     ):
         return [Problem(f"the model ({label})", "its objective is Python code", "Fit with an objective of LightGBM.")]
+    problem = early_stop_problem(model, f"the model ({label})")
+    if problem is not None:
+        return [problem]
     classes = getattr(model, "classes_", None)
     if classes is None and objective[0] in ("binary", "cross_entropy"):
         classes = np.asarray([0, 1])
@@ -106,7 +116,7 @@ def write_lightgbm(model: Any, label: str, frame: pd.DataFrame | None) -> Native
     return NativeModel(
         "model.txt", text.encode(), booster.num_feature(), booster.feature_name(), positions, "missing", texts,
         lambda matrix: two_columns(back.predict(matrix), texts),
-        lambda data: two_columns(booster.predict(data), texts),
+        lambda data: two_columns(predictions(model, data), texts),
     )  # fmt: skip
 
 
@@ -149,7 +159,7 @@ def write_xgboost(model: Any, label: str, frame: pd.DataFrame | None) -> NativeM
     def scores(data: pd.DataFrame) -> np.ndarray:
         if isinstance(model, xgboost.Booster):
             return two_columns(booster.predict(xgboost.DMatrix(data, enable_categorical=True)), texts)
-        return two_columns(model.predict_proba(data) if hasattr(model, "classes_") else model.predict(data), texts)
+        return two_columns(predictions(model, data), texts)
 
     return NativeModel(
         "model.json",
@@ -196,7 +206,8 @@ def write_catboost(model: Any, label: str, frame: pd.DataFrame | None) -> Native
     return NativeModel(
         "model.json", content, len(model.feature_names_), list(model.feature_names_), {}, "error", texts,
         lambda matrix: two_columns(back.predict(matrix, prediction_type=kind), texts),
-        lambda data: two_columns(model.predict(data, prediction_type=kind), texts),
+        # predict of the class CatBoost itself gives log odds: it has no predict_proba.
+        lambda data: two_columns(model.predict(data, prediction_type=kind) if type(model) is catboost.CatBoost else predictions(model, data), texts),
     )  # fmt: skip
 
 
@@ -335,7 +346,7 @@ def checked(
             scores = native.predict(matrix[rows])
             worst = max(worst, float(deviation(scores, part.scores[rows], native.classes is not None).max()))
     if worst > tolerance:
-        raise CannotRegister([Problem(f"the model ({label})", f"scores of its file with the encoding differ by up to {worst:.2g} (allowed: {tolerance:g})", "Fit with the default settings for missing values and categories.")])  # fmt: skip
+        raise CannotRegister([Problem(f"the model ({label})", f"scores of its file with the encoding differ by up to {worst:.2g} (allowed: {tolerance:g})", "Fit with the default settings for missing values, categories and predictions.")])  # fmt: skip
     result = Export(native.file, native.content, names, encoding_file(rules, order=names), native.classes, flags)
     expectations(result, compared)
     return result

@@ -130,8 +130,26 @@ LIGHTGBM_LINKS = {
 }  # fmt: skip
 
 
+def early_stop_problem(estimator: Any, what: str) -> Problem | None:
+    """The problem of a LightGBM estimator that stops the prediction of confident rows early.
+
+    The comparison cannot be relied on to find it: the margin decides which rows it affects.
+    """
+    parameters = estimator.get_params() if hasattr(estimator, "get_params") else {}
+    if str(parameters.get("pred_early_stop", False)).lower() in ("false", "0", "none"):
+        return None
+    return Problem(
+        what,
+        "with pred_early_stop its predict leaves out trees for some rows, and the model file does not",
+        "Call model.set_params(pred_early_stop=False), and check that its predictions are those that you want.",
+    )
+
+
 def lightgbm_trees(estimator: Any) -> Any:
     """LightGBM after preprocessing that an encoding cannot express. Raises Unsupported."""
+    problem = early_stop_problem(estimator, f"estimator {type(estimator).__name__}")
+    if problem is not None:
+        raise Unsupported(problem)
     booster = getattr(estimator, "booster_", estimator)
     dump = booster.dump_model()
     name, *options = str(dump.get("objective", "custom")).split(" ")
