@@ -59,11 +59,12 @@ async function openSources(options: RegisterOptions): Promise<Sources> {
   const model = readFileGraph(bytes);
   const reasons = refusals(model);
   if (reasons.length > 0) throw refusal(reasons.join('\n'));
+  const booster = boosterOf(model);
+  if (booster?.ambiguity) throw refusal(booster.ambiguity);
   const codes = new Map(Object.entries(options.encoding?.codes ?? {}));
   const coded = (column: string) => Object.keys(codes.get(column) ?? {}).length;
   const table = await readTrainingTable(options.trainingFile, options.delimiter, coded);
   const findings = new Findings();
-  const booster = boosterOf(model);
   if (booster) reportBooster(booster, findings);
   const encoding = booster ? { encoding: boosterEncoding(booster, table, options.encoding, findings) } : {};
   return {

@@ -4,6 +4,8 @@ import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { promisify } from 'node:util';
 import { expect, test } from 'vitest';
+import { type Booster, boosterOf } from '../../src/inference/boosters/booster.ts';
+import { readModel } from '../../src/inference/boosters/read-model.ts';
 import { scratch, sluiceHere } from '../support/cli.ts';
 import { pythonWith } from '../support/python-environment.ts';
 import { checkTest, SEED, stride, times } from '../support/tiers.ts';
@@ -128,4 +130,37 @@ test('binary files of CatBoost are rejected with the way to save them', async ()
   ]);
   expect(added.stderr).toContain('save_model(file, format="json")');
   expect(added.stderr).toContain('docs/exporting.md');
+});
+
+test('an early stopped Booster of XGBoost is rejected with both ways to save it', async () => {
+  const early = 'test/fixtures/boosters/xgb-early/model.json';
+  const added = await sluiceHere([
+    'model',
+    'add',
+    early,
+    '--id',
+    'm',
+    '--training-data',
+    path.join(FIXTURE, 'train.csv'),
+    '--registry',
+    scratch(),
+  ]);
+  expect(added.code).toBe(1);
+  expect(added.stderr).toContain('[registration_refused]');
+  expect(added.stderr).toContain('save booster[: booster.best_iteration + 1]');
+  expect(added.stderr).toContain('booster.set_attr(best_iteration=None, best_score=None)');
+
+  // The scikit-learn interface states that the best iteration counts. Without the attributes, all trees count.
+  const { learner, ...rest } = JSON.parse(readFileSync(early, 'utf8'));
+  const boosterWith = (attributes: object): Booster =>
+    boosterOf(readModel(Buffer.from(JSON.stringify({ ...rest, learner: { ...learner, attributes } }))))!;
+  const best = Number(learner.attributes.best_iteration);
+  const all = learner.gradient_booster.model.trees.length;
+  expect(best + 1).toBeLessThan(all);
+  const wrapped = boosterWith({ ...learner.attributes, scikit_learn: '{"_estimator_type": "classifier"}' });
+  expect([wrapped.trees.length, wrapped.ambiguity]).toEqual([best + 1, null]);
+  const whole = boosterWith({});
+  expect([whole.trees.length, whole.ambiguity]).toEqual([all, null]);
+  const last = boosterWith({ best_iteration: String(all - 1) });
+  expect([last.trees.length, last.ambiguity]).toEqual([all, null]);
 });

@@ -423,6 +423,30 @@ class Boosting(unittest.TestCase):
         back.load_model(folder / "model.json")
         self.assertEqual(back.num_boosted_rounds(), model.best_iteration + 1)
 
+    def test_xgboost_booster_after_early_stopping(self) -> None:
+        import xgboost
+
+        X = TRAINING[["debt", "balance"]]
+        data, held_out = xgboost.DMatrix(X[:500], OK[:500]), xgboost.DMatrix(X[500:], OK[500:])
+        options = {"objective": "binary:logistic", "learning_rate": 0.9}
+        booster = xgboost.train(
+            options, data, 60, evals=[(held_out, "holdout")], early_stopping_rounds=3, verbose_eval=False
+        )
+        rounds, best = booster.num_boosted_rounds(), booster.best_iteration
+        text = problems_of(booster, X)
+        self.assertIn(f"it has {rounds} iterations and the best_iteration {best}", text)
+        # Both remedies of the message.
+        sliced = booster[: booster.best_iteration + 1]
+        whole = booster.copy()
+        whole.set_attr(best_iteration=None, best_score=None)
+        with tempfile.TemporaryDirectory() as folder:
+            for name, model, count in (("best", sliced, best + 1), ("all", whole, rounds)):
+                with self.subTest(name):
+                    card = sluice.register(model, X, OK, name, registry=folder)
+                    self.assertTrue(card.data["selfTest"]["passed"])
+                    back = xgboost.Booster(model_file=Path(folder) / name / "1" / "model.json")
+                    self.assertEqual(back.num_boosted_rounds(), count)
+
     def test_catboost_file_and_encoding(self) -> None:
         import catboost
 

@@ -73,6 +73,11 @@ export interface Booster {
   trees: readonly BoosterTree[];
   /** Properties of the file that the report of `model add` mentions. */
   notes: readonly string[];
+  /**
+   * Why the file does not determine which trees its library evaluates, and what to do; null if it does. `model add`
+   * rejects such a file. Packages of earlier releases may contain one.
+   */
+  ambiguity: string | null;
 }
 
 /** The categories of a column. The index of a category is its code. */

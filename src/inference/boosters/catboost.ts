@@ -55,6 +55,7 @@ export function readCatBoost(json: Json): Booster {
     finish: { baseFirst: false, divisor: 1, scale, link: meaning.link, slope: 1 } satisfies BoosterFinish,
     trees,
     notes: [`${trees.length} trees`],
+    ambiguity: null,
   };
 }
 

@@ -81,6 +81,7 @@ export function readLightgbm(bytes: Uint8Array): Booster {
       ...(parameters.get('boosting') === undefined ? [] : [`boosting ${parameters.get('boosting')}`]),
       `${trees.length / targets} iterations`,
     ],
+    ambiguity: null,
   };
 }
 

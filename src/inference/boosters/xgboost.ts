@@ -65,7 +65,7 @@ export function readXgboost(json: Json): Booster {
   if (targetOf.length !== all.length || (drops !== null && drops.length !== all.length))
     throw broken('tree_info or weight_drop do not match the trees');
   if (all.length === 0) throw broken('there are no trees');
-  const { used, notes } = bestTrees(learner, model, all.length, classes);
+  const { used, notes, ambiguity } = bestTrees(learner, model, all.length, classes);
   const trees = all.slice(0, used).map((tree, i) => treeOf(tree, i, targetOf[i]!, drops === null ? 1 : drops[i]!));
   if (targetOf.some((t) => !(t >= 0 && t < classes))) throw broken('tree_info names a class that does not exist');
   for (const t of trees)
@@ -87,6 +87,7 @@ export function readXgboost(json: Json): Booster {
     finish: { baseFirst: true, divisor: 1, scale: 1, link: meaning.link, slope: 1 } satisfies BoosterFinish,
     trees,
     notes: [`booster ${kind}`, ...notes],
+    ambiguity,
   };
 }
 
@@ -134,18 +135,32 @@ function featuresOf(learner: Json, count: number): BoosterFeature[] {
 
 /**
  * The number of trees to evaluate. Like the scikit-learn interface of XGBoost, stops at the best iteration of early
- * stopping.
+ * stopping. A Booster itself evaluates all trees. Only `save_model` of the scikit-learn interface writes the attribute
+ * `scikit_learn`.
  */
-function bestTrees(learner: Json, model: Json, trees: number, classes: number): { used: number; notes: string[] } {
-  const best = (learner.attributes as Json | undefined)?.best_iteration;
+function bestTrees(
+  learner: Json,
+  model: Json,
+  trees: number,
+  classes: number,
+): Pick<Booster, 'notes' | 'ambiguity'> & { used: number } {
+  const attributes = learner.attributes as Json | undefined;
+  const best = attributes?.best_iteration;
   const bounds = listOrEmpty(model.iteration_indptr).map(Number);
   const parallel = Math.max(1, Number((model.gbtree_model_param as Json | undefined)?.num_parallel_tree ?? 1));
   const iterations = bounds.length > 1 ? bounds.length - 1 : trees / (classes * parallel);
-  if (best === undefined) return { used: trees, notes: [`${iterations} iterations`] };
+  if (best === undefined) return { used: trees, notes: [`${iterations} iterations`], ambiguity: null };
   const end = Number(best) + 1;
   const used = bounds.length > 1 ? bounds[end] : end * classes * parallel;
   if (!Number.isSafeInteger(used) || used! < 1 || used! > trees) throw broken(`best_iteration is ${best}`);
-  return { used: used!, notes: [`the best ${end} of ${iterations} iterations (early stopping)`] };
+  const ambiguity =
+    used === trees || attributes?.scikit_learn !== undefined
+      ? null
+      : `the file of an XGBoost Booster has ${iterations} iterations and the best_iteration ${best}, and does not state ` +
+        'which trees to use: save booster[: booster.best_iteration + 1] for the best iteration, or call ' +
+        'booster.set_attr(best_iteration=None, best_score=None) before saving for all trees. Save an XGBClassifier or ' +
+        'XGBRegressor with its own save_model';
+  return { used: used!, notes: [`the best ${end} of ${iterations} iterations (early stopping)`], ambiguity };
 }
 
 /** The initial sums: the base scores, which the file states as predictions, converted to sums. */

@@ -132,7 +132,12 @@ def write_xgboost(model: Any, label: str, frame: pd.DataFrame | None) -> NativeM
     if callable(getattr(model, "objective", None)):
         return [Problem(f"the model ({label})", "its objective is Python code", "Fit with an objective of XGBoost.")]
     best = booster.attributes().get("best_iteration")
-    if best is not None:
+    if isinstance(model, xgboost.Booster):
+        rounds = booster.num_boosted_rounds()
+        # predict of a Booster evaluates all trees, and predict of the scikit-learn interface those up to the best.
+        if best is not None and int(best) + 1 < rounds:
+            return [Problem(f"the model ({label})", f"it has {rounds} iterations and the best_iteration {best}, and its predict uses all of them", "Register booster[: booster.best_iteration + 1] for the best iteration, or call booster.set_attr(best_iteration=None, best_score=None) to use all trees.")]  # fmt: skip
+    elif best is not None:
         booster = booster[: int(best) + 1]
     classes = getattr(model, "classes_", None)
     if classes is None and objective == "binary:logistic":
