@@ -26,7 +26,14 @@ from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LinearRegression, LogisticRegression, RidgeClassifier
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, OrdinalEncoder, StandardScaler, TargetEncoder
+from sklearn.preprocessing import (
+    FunctionTransformer,
+    KBinsDiscretizer,
+    OneHotEncoder,
+    OrdinalEncoder,
+    StandardScaler,
+    TargetEncoder,
+)
 from sklearn.tree import DecisionTreeClassifier
 from thirty_pipelines import branches, median, one_hot, ordinal
 from ugly_portfolio import portfolio
@@ -447,6 +454,26 @@ class Boosting(unittest.TestCase):
                     back = xgboost.Booster(model_file=Path(folder) / name / "1" / "model.json")
                     self.assertEqual(back.num_boosted_rounds(), count)
 
+    def test_xgboost_objectives_without_probabilities(self) -> None:
+        import xgboost
+
+        X = TRAINING[["debt", "age"]].fillna(0)
+        tier = pd.Series(np.digitize(X["debt"], [60_000, 150_000]), name="tier")
+        labels = xgboost.XGBClassifier(n_estimators=5, objective="multi:softmax")
+        with tempfile.TemporaryDirectory() as folder:
+            # Its predict_proba computes the probabilities.
+            card = sluice.register(labels.fit(X, tier), X, tier, registry=folder)
+        self.assertTrue(card.data["selfTest"]["passed"])
+        text = problems_of(labels.get_booster(), X, tier)
+        self.assertIn("its predict gives labels, not probabilities", text)
+        self.assertIn('objective="multi:softprob"', text)
+        scaled = make_pipeline(StandardScaler(), xgboost.XGBClassifier(n_estimators=5, objective="multi:softmax"))
+        text = problems_of(scaled.fit(X, tier), X, tier)
+        self.assertIn("the objective multi:softmax has no conversion", text)
+        for objective in ("binary:hinge", "binary:logitraw"):
+            model = xgboost.XGBClassifier(n_estimators=5, objective=objective).fit(X, OK)
+            self.assertIn('Train with objective="binary:logistic"', problems_of(model, X))
+
     def test_catboost_file_and_encoding(self) -> None:
         import catboost
 
@@ -603,6 +630,24 @@ class Exactness(unittest.TestCase):
         [*_, scores] = session.run(None, {session.get_inputs()[0].name: X[["debt"]].to_numpy()})
         self.assertLess(np.abs(scores - model.predict_proba(X)).max(), 1e-6)
         self.assertGreater(np.abs(model.predict_proba(X.astype("float32")) - model.predict_proba(X)).max(), 0.01)
+
+    def test_float32_numbers_near_thresholds(self) -> None:
+        rng = np.random.default_rng(7)
+        X = pd.DataFrame({"a": rng.normal(size=500), "b": rng.normal(size=500)})
+        y = pd.Series((X["a"] + rng.normal(size=500) > 0).astype(int), name="ok")
+        bins = make_pipeline(SimpleImputer(), KBinsDiscretizer(6), LogisticRegression())
+        with tempfile.TemporaryDirectory() as folder:
+            for kind in ("float32", "Float32"):
+                for at, model in enumerate((HistGradientBoostingClassifier(max_iter=8), bins)):
+                    with self.subTest(kind, model=at):
+                        frame = X.astype({"a": kind, "b": "float32"})
+                        card = sluice.register(model.fit(frame, y), frame, y, f"{kind.lower()}-{at}", registry=folder)
+                        self.assertTrue(card.data["selfTest"]["passed"])
+        # scikit-learn scales float32 numbers in float32.
+        scaled = make_pipeline(StandardScaler(), HistGradientBoostingClassifier(max_iter=8))
+        frame = X.astype("float32")
+        self.assertIn('Fit on float64 numbers: X.astype({"a": "float64"', problems_of(scaled.fit(frame, y), frame, y))
+        files_of(scaled.fit(X, y), X, y)
 
     def test_missing_values_in_trees_that_saw_none(self) -> None:
         import onnxruntime

@@ -195,6 +195,9 @@ def converted(estimator: Any, width: int, dtype: str) -> Any:
     if package_of(estimator) == "lightgbm":
         return lightgbm_trees(estimator)
     if package_of(estimator) == "xgboost":
+        if estimator.objective == "multi:softmax":
+            # onnxmltools would convert the labels that its booster predicts.
+            raise Unsupported(Problem(f"estimator {class_of(estimator)}", "the objective multi:softmax has no conversion after these steps", 'Fit with objective="multi:softprob", which gives the same probabilities.'))  # fmt: skip
         from onnxmltools import convert_xgboost
         from onnxmltools.convert.common.data_types import FloatTensorType
 

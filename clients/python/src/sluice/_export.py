@@ -23,7 +23,7 @@ from ._estimator import (
     session_of,
     thresholds_of,
 )
-from ._frame import Column, as_files, cells_of, read_column
+from ._frame import Column, as_files, cells_of, narrow_float, read_column
 from ._graph import GraphBuilder, Source, Tensor, width_of
 from ._probes import (
     SEED,
@@ -232,7 +232,9 @@ def finish(
     """Builds the graph, settles the rules for missing and unknown values, and compares every probe."""
     trial, block = walk(GraphBuilder(), first)
     trial.builder.tensor(block, conversion.dtype)
-    carrier, block = walk(GraphBuilder(frozenset(trial.builder.wants_double)), first)
+    # The shortest text of a float32 is another number as a float64: the graph rounds it first, as the frame did.
+    rounded = {name for name, column in used.items() if narrow_float(column.values.dtype) is np.float32}
+    carrier, block = walk(GraphBuilder(frozenset(trial.builder.wants_double - rounded)), first)
     if carrier.problems:
         raise CannotRegister(carrier.problems)
     graph = append(carrier.builder, conversion, block)
@@ -244,7 +246,13 @@ def finish(
     compared += [Compared(texts(p), scores_of(model, p)) for p in probes]
     compared += [Compared(texts(f), s) for f, s in special]
     inputs = carrier.builder.input_names
-    problem = compare(graph, inputs, rules, compared, label, hasattr(model, "classes_"), tolerance)
+    narrow = [n for n in names if narrow_float(used[n].values.dtype) is not None]
+    remedy = (
+        f'Fit on float64 numbers: X.astype({{"{narrow[0]}": "float64", …}}).'
+        if narrow
+        else 'Fit on X.astype("float32") numbers, without scalers before trees.'
+    )
+    problem = compare(graph, inputs, rules, compared, label, hasattr(model, "classes_"), tolerance, remedy)
     if problem is not None:
         raise CannotRegister([problem])
     content = encoding_file(rules, {inputs[n]: [n] for n in names})
@@ -305,6 +313,7 @@ def compare(
     label: str,
     classifier: bool,
     tolerance: float,
+    remedy: str,
 ) -> Problem | None:
     """Scores the cells as Sluice does, and compares. Returns the first difference."""
     session = session_of(graph)
@@ -333,7 +342,7 @@ def compare(
     return Problem(
         f"the pipeline that ends in {label}",
         f"scores of its ONNX conversion differ by up to {worst:.2g} near boundaries (allowed: {tolerance:g})",
-        'Fit on X.astype("float32") numbers, without scalers before trees.',
+        remedy,
     )
 
 

@@ -33,6 +33,14 @@ def library_of(model: Any) -> str | None:
     return None
 
 
+#: Objective of XGBoost → what its predict gives, and the objective with probabilities.
+NO_PROBABILITIES = {
+    "multi:softmax": ("labels", "multi:softprob"),
+    "binary:hinge": ("labels", "binary:logistic"),
+    "binary:logitraw": ("log odds", "binary:logistic"),
+}
+
+
 @dataclass
 class NativeModel:
     """A model of a library, as its own file.
@@ -131,6 +139,11 @@ def write_xgboost(model: Any, label: str, frame: pd.DataFrame | None) -> NativeM
     objective = config["objective"]["name"]
     if callable(getattr(model, "objective", None)):
         return [Problem(f"the model ({label})", "its objective is Python code", "Fit with an objective of XGBoost.")]
+    unusable = NO_PROBABILITIES.get(objective)
+    # XGBClassifier computes the probabilities of multi:softmax itself.
+    if unusable is not None and (objective != "multi:softmax" or isinstance(model, xgboost.Booster)):
+        why, instead = unusable
+        return [Problem(f"the model ({label})", f"with the objective {objective} its predict gives {why}, not probabilities", f'Train with objective="{instead}".')]  # fmt: skip
     best = booster.attributes().get("best_iteration")
     if isinstance(model, xgboost.Booster):
         rounds = booster.num_boosted_rounds()
@@ -159,6 +172,11 @@ def write_xgboost(model: Any, label: str, frame: pd.DataFrame | None) -> NativeM
         data = xgboost.DMatrix(
             matrix, feature_names=back.feature_names, feature_types=back.feature_types, enable_categorical=True
         )
+        if objective == "multi:softmax":
+            # predict gives labels; predict_proba of the scikit-learn interface computes the probabilities from margins.
+            margins = np.asarray(back.predict(data, output_margin=True), dtype=np.float64)
+            powers = np.exp(margins - margins.max(axis=1, keepdims=True))
+            return two_columns(powers / powers.sum(axis=1, keepdims=True), texts)
         return two_columns(back.predict(data), texts)
 
     def scores(data: pd.DataFrame) -> np.ndarray:

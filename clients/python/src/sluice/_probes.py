@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ._frame import Column
+from ._frame import Column, narrow_float
 from ._tables import nothing, unknown_value
 
 #: Rows of the frame that are compared.
@@ -90,8 +90,5 @@ def boundary_frame(frame: pd.DataFrame, number: Column, values: Sequence[float])
     """Rows of the frame with other numbers in one column."""
     rows = np.random.default_rng(SEED).integers(0, len(frame), len(values))
     out = frame.iloc[rows].reset_index(drop=True)
-    dtype = number.values.dtype
-    out[number.name] = np.asarray(
-        values, dtype=str(dtype) if isinstance(dtype, np.dtype) and dtype.kind == "f" else "float64"
-    )
+    out[number.name] = np.asarray(values, dtype=narrow_float(number.values.dtype) or np.float64)
     return out
