@@ -57,14 +57,14 @@ async function openSources(options: RegisterOptions): Promise<Sources> {
   if (other)
     throw new SluiceError('model_invalid', `${options.modelFile} is ${other[1]}, not a model file that can be served`);
   const model = readFileGraph(bytes);
-  const reasons = refusals(model);
+  const ambiguity = boosterOf(model)?.ambiguity;
+  const reasons = [...refusals(model), ...(ambiguity ? [ambiguity] : [])];
   if (reasons.length > 0) throw refusal(reasons.join('\n'));
-  const booster = boosterOf(model);
-  if (booster?.ambiguity) throw refusal(booster.ambiguity);
   const codes = new Map(Object.entries(options.encoding?.codes ?? {}));
   const coded = (column: string) => Object.keys(codes.get(column) ?? {}).length;
   const table = await readTrainingTable(options.trainingFile, options.delimiter, coded);
   const findings = new Findings();
+  const booster = boosterOf(model);
   if (booster) reportBooster(booster, findings);
   const encoding = booster ? { encoding: boosterEncoding(booster, table, options.encoding, findings) } : {};
   return {
