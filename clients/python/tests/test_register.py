@@ -516,8 +516,7 @@ class Boosting(unittest.TestCase):
             [2**63 - 1, -(2**63)],
             np.asarray([2**64 - 1, 2**64 - 2], dtype="uint64"),
             np.arange(-128, 128, dtype="int8"),
-            np.asarray([3.4e38, 1.2], dtype="float32"),
-            [1.7e308, -1.7e308],
+            [2.0**53 - 1, 1.5],
         ):
             X = pd.DataFrame({"code": pd.Categorical(np.asarray(values)[at % len(values)]), "debt": TRAINING["debt"]})
             options = {"n_estimators": 5, "min_data_per_group": 5, "cat_smooth": 1, "verbose": -1}
@@ -566,6 +565,18 @@ class Boosting(unittest.TestCase):
         bare = catboost.CatBoost({**quiet, "loss_function": "Logloss"}).fit(X, OK)
         _, folder = files_of(bare, X)
         self.assertTrue(pd.read_csv(folder / "expected.csv")["probability"].between(0, 1).all())
+
+    def test_large_floats_are_no_categories(self) -> None:
+        import lightgbm
+
+        for values in ([1e16, 2.0], [-(2.0**53), 2.0], np.asarray([3.4e38, 1.2], dtype="float32")):
+            column = pd.Series(np.asarray(values)[np.arange(len(OK)) % 2])
+            X = pd.DataFrame({"code": column.astype("category"), "debt": TRAINING["debt"]})
+            model = lightgbm.LGBMClassifier(n_estimators=2, verbose=-1).fit(X, OK)
+            self.assertIn("is a float above 2^53", problems_of(model, X))
+            X = pd.DataFrame({"code": column})
+            encoded = make_pipeline(branches((one_hot(), ["code"])), LogisticRegression()).fit(X, OK)
+            self.assertIn("is a float above 2^53", problems_of(encoded, X))
 
     def test_preprocessing_becomes_the_encoding(self) -> None:
         import lightgbm

@@ -164,6 +164,15 @@ class Column:
         return pd.Series([np.nan if a else v for v, a in zip(listed, absent)])
 
 
+def large_float(column: Column, categories: Iterable[Any]) -> Problem | None:
+    """The problem of a float of 2^53 or more as a category: files may write it in ways that Sluice cannot tell from
+    those of other numbers."""
+    large = [v for v in categories if isinstance(v, (float, np.floating)) and abs(v) >= 2**53]
+    if not large:
+        return None
+    return Problem(f"column {column.name}", f"its category {float(large[0])!r} is a float above 2^53, where floats are not exact", 'Convert the column to texts before fitting, such as X["…"].astype(str).')  # fmt: skip
+
+
 def read_column(frame: pd.DataFrame, name: str, flags: Collection[str] = ()) -> Column | Problem:
     """The column, or why its values cannot be carried over. `flags`: columns for whose 1 and 0 files have true and false."""
     values = frame[name]

@@ -17,7 +17,7 @@ import pandas as pd
 from ._encoding import MISSING_KEYS, Rule, coded, encode_cells, encoding_file
 from ._errors import CannotRegister, Problem, first_line
 from ._export import SPECIAL_ROWS, Compared, Export, expectations
-from ._frame import Column, as_files, cells_of, read_column
+from ._frame import Column, as_files, cells_of, large_float, read_column
 from ._probes import fullest_row, missing_value, sample_of, some_rows, unseen_value, with_value
 from ._trees import early_stop_problem
 
@@ -249,6 +249,9 @@ def sorted_labels(classes: Any) -> list[Any] | None:
 
 def category_rule(column: Column, categories: Sequence[Any], unseen: str) -> Rule | Problem:
     """Codes of a pandas category: the positions of its categories. A missing value is NaN."""
+    problem = large_float(column, categories)
+    if problem is not None:
+        return problem
     codes = {text: float(i) for i, value in enumerate(categories) for text in column.texts(value)}
     if column.is_boolean:
         if len(codes) < 2:

@@ -11,7 +11,7 @@ import pandas as pd
 
 from ._encoding import MISSING_KEYS
 from ._errors import Problem
-from ._frame import Column, base_of, is_missing
+from ._frame import Column, base_of, is_missing, large_float
 
 #: Encodes a frame with the columns of a branch. Returns float64 [rows, features].
 Encode = Callable[[pd.DataFrame], np.ndarray]
@@ -97,6 +97,9 @@ def tabulate(
 
     for column, known, part in zip(columns, categories, slices):
         values = list(dict.fromkeys([v for v in known if not is_missing(v)] + column.distinct()))
+        problem = large_float(column, column.series(values).tolist())
+        if problem is not None:
+            return problem
         table: dict[str, tuple[float, ...]] = {}
         own = column.series(values)
         try:
