@@ -33,7 +33,8 @@ export function boosterEncoding(
   if (!given.order && !given.inputs) findings.info(`The order of ${columns.length} columns is that of the model file.`);
   for (const { list, column } of assigned(booster, columns, table, given)) {
     if (Object.hasOwn(given.codes, column)) continue;
-    encoding.codes[column] = list.values === null ? hashedCodes(list, column, table) : codesOfTexts(list.values);
+    encoding.codes[column] =
+      list.values === null ? hashedCodes(list, column, table, findings) : codesOfTexts(list.values);
     const count = list.values?.length ?? table.profiles.get(column)?.distinct?.size ?? 0;
     findings.info(`has ${count} categories with the codes of the model file.`, column);
     const stated = (rules: Readonly<Record<string, unknown>>) =>
@@ -124,34 +125,83 @@ const booleanIn = (known: ReadonlySet<string>, text: string): boolean => {
   return value !== undefined && known.has(value ? 'True' : 'False');
 };
 
-const codesOfTexts = (values: readonly string[]): Record<string, number> =>
-  Object.fromEntries(values.map((v, i) => [v, i]));
+type Codes = Record<string, number>;
+
+const codesOfTexts = (values: readonly string[]): Codes => Object.fromEntries(values.map((v, i) => [v, i]));
 
 /** The code of categories that no tree tests. */
 const UNTESTED = -1;
 
-/** CatBoost identifies categories by a hash of the text that Python passed to it. */
-function hashedCodes({ codeOfHash }: CategoryList, column: string, table: TrainingTable): Record<string, number> {
-  const spelled = (text: string): string[] => {
-    const value = booleanWord(text);
-    const number = Number(text);
-    return [
-      text,
-      ...(value === undefined ? [] : [value ? 'True' : 'False']),
-      ...(text.trim() !== '' && Number.isSafeInteger(number) && /^-?\d+\.0+$/.test(text) ? [String(number)] : []),
-    ];
+/** The text of a category for CatBoost, if the training program passed texts, booleans or whole numbers to it. */
+type Spelling = (cell: string) => string;
+
+const AS_TEXT: Spelling = (cell) => cell;
+const booleansAs =
+  (no: string, yes: string): Spelling =>
+  (cell) => {
+    const value = booleanWord(cell);
+    return value === undefined ? cell : value ? yes : no;
   };
-  const codeOf = (text: string): number => {
-    for (const t of spelled(text)) {
-      const code = codeOfHash!.get(catBoostHash(t));
-      if (code !== undefined) return code;
-    }
-    return UNTESTED;
-  };
-  return Object.fromEntries(
-    [...(table.profiles.get(column)?.distinct?.keys() ?? [])].map((text) => [text, codeOf(text)]),
-  );
+const asInteger: Spelling = (cell) =>
+  /^-?\d+\.0+$/.test(cell) && Number.isSafeInteger(Number(cell)) ? String(Number(cell)) : cell;
+
+/** CatBoost hashes a boolean like the number 1 or 0; a program may also have converted it to text. */
+const SPELLINGS: readonly { spelling: Spelling; key: Spelling }[] = [
+  AS_TEXT,
+  booleansAs('False', 'True'),
+  booleansAs('0', '1'),
+].flatMap((spelling) => [
+  { spelling, key: AS_TEXT },
+  // The code of a number belongs to its plain text, which stands for all of its spellings.
+  { spelling: (cell: string) => asInteger(spelling(cell)), key: asInteger },
+]);
+
+/** Texts that Python code often passes to CatBoost for a missing category. */
+const WORDS_FOR_MISSING = ['nan', 'NaN', 'None', '', 'NA', 'missing', 'unknown', '<NA>', 'null'];
+
+/**
+ * The codes of the categories in the training table. CatBoost identifies a category by a hash of its text, so the
+ * spelling of a whole column is the one with the most hashes that the model tests.
+ * @throws SluiceError registration_refused if no category of the table is tested, or several spellings are possible
+ */
+function hashedCodes(list: CategoryList, column: string, table: TrainingTable, findings: Findings): Codes {
+  const tested = list.codeOfHash!;
+  const profile = table.profiles.get(column)!;
+  const cells = [...(profile.distinct?.keys() ?? [])];
+  const found = SPELLINGS.map(({ spelling, key }) => {
+    const codes = cells.map((cell) => tested.get(catBoostHash(spelling(cell))) ?? UNTESTED);
+    return { spelling, key, codes, covered: new Set(codes.filter((code) => code !== UNTESTED)).size };
+  });
+  const most = Math.max(...found.map((f) => f.covered));
+  const [best, ...others] = found.filter((f) => f.covered === most);
+  const missing = new Set(testedForMissing(list));
+  const needed = [...tested.keys()].filter((hash) => !missing.has(hash)).length;
+  const declare = `or declare the codes in --encoding, {"codes": {${JSON.stringify(column)}: {"category": 0, …}}} (docs/exporting.md)`;
+  if (most === 0 && tested.size > 0 && !(needed < tested.size && missingIn(profile) > 0))
+    throw refusal(
+      `the CatBoost model tests ${plural(tested.size, 'value')} of the column ${column}, but no value of the training table matches${profile.distinct === null ? ', because the column has too many values to compare' : ''}. Use the table that the model was trained on, with the categories as CatBoost received them, ${declare}`,
+    );
+  if (others.some((other) => other.codes.some((code, i) => code !== best!.codes[i]))) {
+    if (best!.spelling !== AS_TEXT || most < needed)
+      throw refusal(
+        `the categories of the column ${column} match the hashes of the CatBoost model as texts and as booleans or numbers. Convert the column to text before training, ${declare}`,
+      );
+    findings.assumed(
+      'the model received the texts of the training table; booleans or numbers would also match',
+      column,
+    );
+  }
+  if (most < needed)
+    findings.warn(
+      `the model tests ${plural(needed - most, 'value')} that the training table does not contain; in applications, such values count as unseen. Use the table that the model was trained on`,
+      column,
+    );
+  return Object.fromEntries(cells.map((cell, i) => [best!.key(cell), best!.codes[i]!]));
 }
+
+/** Hashes of the usual texts for missing categories that the model tests. */
+const testedForMissing = ({ codeOfHash }: CategoryList): number[] =>
+  WORDS_FOR_MISSING.map(catBoostHash).filter((hash) => codeOfHash!.has(hash));
 
 /** The rule for unseen categories: the same as in the library. */
 function unseenRule({ library }: Booster, column: string, findings: Findings): number | 'missing' | 'error' {
@@ -160,9 +210,6 @@ function unseenRule({ library }: Booster, column: string, findings: Findings): n
   findings.info('unseen categories are rejected, as XGBoost rejects them.', column);
   return 'error';
 }
-
-/** Texts that Python code often passes to CatBoost for a missing category. */
-const WORDS_FOR_MISSING = ['nan', 'NaN', 'None', '', 'NA', 'missing', 'unknown', '<NA>', 'null'];
 
 function missingRule(
   { library }: Booster,

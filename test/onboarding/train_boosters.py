@@ -172,10 +172,10 @@ xgboost("xgb-multiclass", "multiclass", ("postcode",), "ubj")
 xgboost("xgb-regression", "regression", ("job",), "ubj")
 
 
-# CatBoost gets texts; an unseen one equals no category.
+# CatBoost gets texts; an unseen one equals no category. It gets the columns of `booleans` unchanged.
 
 
-def cat(name, kind, names):
+def cat(name, kind, names, booleans=()):
     if not wanted(name):
         return
     x = frame(ROWS)
@@ -191,7 +191,7 @@ def cat(name, kind, names):
 
     cls = catboost.CatBoostRegressor if kind == "regression" else catboost.CatBoostClassifier
     model = cls(iterations=TREES, verbose=0, one_hot_max_size=20, random_seed=seed, allow_writing_files=False)
-    model.fit(prepared(x), y, cat_features=list(names))
+    model.fit(prepared(x), y, cat_features=[*names, *booleans])
 
     def write(path):
         model.save_model(os.path.join(path, "model.json"), format="json")
@@ -209,3 +209,4 @@ def cat(name, kind, names):
 cat("cat-binary", "binary", ALL)
 cat("cat-multiclass", "multiclass", ("postcode", "job"))
 cat("cat-regression", "regression", ("town", "branch"))
+cat("cat-booleans", "binary", ("job",), booleans=("own home",))
