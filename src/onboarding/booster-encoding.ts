@@ -2,6 +2,7 @@
 // For other models, `--encoding` must state it.
 import type { Booster, CategoryList } from '../inference/boosters/booster.ts';
 import { catBoostHash } from '../inference/boosters/city-hash.ts';
+import { assignLists } from './category-lists.ts';
 import { type EncodingFile, NO_ENCODING } from './encoding-file.ts';
 import { type Findings, plural, refusal } from './report-card.ts';
 import { booleanWord, missingIn, type TrainingTable } from './training-table.ts';
@@ -31,7 +32,12 @@ export function boosterEncoding(
     unseen: { ...given.unseen },
   };
   if (!given.order && !given.inputs) findings.info(`The order of ${columns.length} columns is that of the model file.`);
-  for (const { list, column } of assigned(booster, columns, table, given)) {
+  const { assigned, alsoPossible } = assignLists(booster, columns, table, given);
+  if (alsoPossible.length > 0)
+    findings.info(
+      `${alsoPossible.join(', ')} ${alsoPossible.length === 1 ? 'is read as a number' : 'are read as numbers'}. Declare the categories of ordered pandas columns in --encoding (codes).`,
+    );
+  for (const { list, column } of assigned) {
     if (Object.hasOwn(given.codes, column)) continue;
     encoding.codes[column] =
       list.values === null ? hashedCodes(list, column, table, findings) : codesOfTexts(list.values);
@@ -61,7 +67,13 @@ export function boosterEncoding(
 function columnsOf(booster: Booster, table: TrainingTable, given: EncodingFile): string[] | null {
   const stated = given.order ?? Object.values(given.inputs ?? {})[0];
   if (stated) return stated.length === booster.features.length ? [...stated] : null;
-  if (booster.features.some((f) => f.name === null)) return null;
+  if (booster.features.some((f) => f.name === null)) {
+    const isCoded = booster.categories.some((list) => (list.values?.length ?? list.codeOfHash!.size) > 0);
+    if (!isCoded || Object.keys(given.codes).length > 0) return null;
+    throw refusal(
+      `the ${booster.library} model has categories, but its file does not name all columns: list the columns of the table in the order of the model in --encoding, {"order": ["…"]}`,
+    );
+  }
   const bySimplified = Map.groupBy(table.header, simplified);
   const lacking: string[] = [];
   const columns = booster.features.map(({ name }) => {
@@ -82,48 +94,6 @@ function columnsOf(booster: Booster, table: TrainingTable, given: EncodingFile):
     );
   return columns;
 }
-
-interface Assigned {
-  list: CategoryList;
-  column: string;
-}
-
-/** The column of each category list. @throws SluiceError registration_refused if there are several possibilities */
-function assigned(booster: Booster, columns: readonly string[], table: TrainingTable, given: EncodingFile): Assigned[] {
-  const lists = booster.categories;
-  if (lists.every((l) => l.feature !== null)) return lists.map((list) => ({ list, column: columns[list.feature!]! }));
-  // The lists have the order of their columns, but the file does not identify the columns.
-  const fits = (list: CategoryList, at: number): boolean => {
-    const profile = table.profiles.get(columns[at]!)!;
-    const known = new Set(list.values);
-    const seen = [...(profile.distinct?.keys() ?? [])];
-    return profile.distinct !== null && seen.length > 0 && seen.every((v) => known.has(v) || booleanIn(known, v));
-  };
-  const solutions: number[][] = [];
-  const place = (chosen: readonly number[], from: number): void => {
-    if (solutions.length > 1) return;
-    if (chosen.length === lists.length) {
-      // A solution must give a list to each column that the model splits by categories.
-      if (booster.features.every((f, i) => !f.categorical || chosen.includes(i))) solutions.push([...chosen]);
-      return;
-    }
-    for (let at = from; at <= columns.length - (lists.length - chosen.length); at++)
-      if (fits(lists[chosen.length]!, at)) place([...chosen, at], at + 1);
-  };
-  place([], 0);
-  const [only, other] = solutions;
-  if (only && !other) return lists.map((list, i) => ({ list, column: columns[only[i]!]! }));
-  if (lists.some((_, i) => !Object.hasOwn(given.codes, columns[i] ?? '')) && Object.keys(given.codes).length > 0)
-    return [];
-  throw refusal(
-    `the model file has ${plural(lists.length, 'list')} of pandas categories, but ${other ? 'several columns match them' : 'no columns of the training table match them'}: declare the codes in --encoding, {"codes": {"column": {"category": 0, …}}}`,
-  );
-}
-
-const booleanIn = (known: ReadonlySet<string>, text: string): boolean => {
-  const value = booleanWord(text);
-  return value !== undefined && known.has(value ? 'True' : 'False');
-};
 
 type Codes = Record<string, number>;
 

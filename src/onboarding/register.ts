@@ -60,11 +60,13 @@ async function openSources(options: RegisterOptions): Promise<Sources> {
   const ambiguity = boosterOf(model)?.ambiguity;
   const reasons = [...refusals(model), ...(ambiguity ? [ambiguity] : [])];
   if (reasons.length > 0) throw refusal(reasons.join('\n'));
+  const booster = boosterOf(model);
   const codes = new Map(Object.entries(options.encoding?.codes ?? {}));
-  const coded = (column: string) => Object.keys(codes.get(column) ?? {}).length;
+  // Any column may turn out to be the column of the longest list.
+  const longest = Math.max(0, ...(booster?.categories ?? []).map(({ values }) => values?.length ?? 0));
+  const coded = (column: string) => Math.max(longest, Object.keys(codes.get(column) ?? {}).length);
   const table = await readTrainingTable(options.trainingFile, options.delimiter, coded);
   const findings = new Findings();
-  const booster = boosterOf(model);
   if (booster) reportBooster(booster, findings);
   const encoding = booster ? { encoding: boosterEncoding(booster, table, options.encoding, findings) } : {};
   return {

@@ -206,6 +206,20 @@ export const missingIn = (p: ColumnProfile): number => [...p.missing.values()].r
 /** The value of a boolean word; undefined: the text is not a boolean word. */
 export const booleanWord = (word: string): boolean | undefined => BOOLEAN_WORDS.get(word);
 
+/** Matches the spellings of numbers in JSON. */
+const JSON_NUMBER = /^-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?$/;
+
+/**
+ * The plain text of a number, for all of its spellings in JSON: 12 for 12.0. A text that is not a number, or a whole
+ * number with more digits than a float64 has, is returned unchanged.
+ */
+export function numberText(text: string): string {
+  if (!JSON_NUMBER.test(text)) return text;
+  const number = Number(text);
+  const isExact = Number.isSafeInteger(number) || !/^-?\d+$/.test(text) || BigInt(text) === BigInt(number);
+  return isExact && Number.isFinite(number) ? String(number) : text;
+}
+
 /** The delimiter that splits the first line into the most fields. */
 async function guessDelimiter(file: string): Promise<string> {
   let handle: Awaited<ReturnType<typeof open>>;

@@ -2,6 +2,7 @@
 import { writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { describe, expect, test } from 'vitest';
+import { Random } from '../../src/core/random.ts';
 import { boosterOf } from '../../src/inference/boosters/booster.ts';
 import { catBoostHash } from '../../src/inference/boosters/city-hash.ts';
 import { readModel } from '../../src/inference/boosters/read-model.ts';
@@ -10,6 +11,7 @@ import { type EncodingFile, NO_ENCODING } from '../../src/onboarding/encoding-fi
 import { Findings } from '../../src/onboarding/report-card.ts';
 import { readTrainingTable } from '../../src/onboarding/training-table.ts';
 import { scratch } from '../support/cli.ts';
+import { SEED, times } from '../support/tiers.ts';
 
 interface Read {
   encoding: EncodingFile;
@@ -49,6 +51,47 @@ const catBoost = (...tested: string[]): string =>
       leaf_values: [0, 1],
     })),
   });
+
+interface Feature {
+  name: string;
+  /** The entry of feature_infos. */
+  info: string;
+  isUnused?: boolean;
+}
+
+/** A model of LightGBM with a tree for each used feature. `lists`: the text of pandas_categorical. */
+const lightGbm = (features: readonly Feature[], lists: string): string =>
+  [
+    'tree',
+    'version=v4',
+    'num_class=1',
+    'num_tree_per_iteration=1',
+    `max_feature_idx=${features.length - 1}`,
+    'objective=regression',
+    `feature_names=${features.map((f) => f.name).join(' ')}`,
+    `feature_infos=${features.map((f) => f.info).join(' ')}`,
+    '',
+    ...features.flatMap(({ isUnused, info }, i) => [
+      `Tree=${i}`,
+      ...(isUnused ? ['num_leaves=1', 'leaf_value=1'] : splitTree(i, info)),
+      '',
+    ]),
+    'end of trees',
+    '',
+    `pandas_categorical:${lists}`,
+    '',
+  ].join('\n');
+
+const splitTree = (feature: number, info: string): string[] => [
+  'num_leaves=2',
+  ...(info.startsWith('[')
+    ? ['num_cat=0', 'threshold=0.5', 'decision_type=2']
+    : ['num_cat=1', 'cat_boundaries=0 1', 'cat_threshold=1', 'threshold=0', 'decision_type=1']),
+  `split_feature=${feature}`,
+  'left_child=-1',
+  'right_child=-2',
+  'leaf_value=0 1',
+];
 
 const UNTESTED = -1;
 
@@ -106,3 +149,128 @@ describe('categories of CatBoost have the codes of their hashes', () => {
     expect(levels(read)).toEqual(['warning']);
   });
 });
+
+const codesOf = (...categories: string[]): Record<string, number> =>
+  Object.fromEntries(categories.map((category, code) => [category, code]));
+
+const ONE_TO_FIVE = ['1', '2', '3', '4', '5'];
+
+describe('lists of pandas categories belong to the columns whose values they contain', () => {
+  const grade = { grade: ONE_TO_FIVE, branch: ONE_TO_FIVE };
+
+  test.each([
+    ['an ordered category that is a number to the model, beside a column of categorical_feature',
+      '[[1, 2, 3, 4, 5]]', '[0:4]', '-1:1:2:3:4:5', grade, { grade: codesOf(...ONE_TO_FIVE) }],
+    ['the same in descending order',
+      '[[5, 4, 3, 2, 1]]', '[0:4]', '-1:1:2:3:4:5', grade, { grade: codesOf('5', '4', '3', '2', '1') }],
+    ['a category beside a number with the same values',
+      '[[1, 2, 3, 4, 5]]', '[1:5]', '-1:0:1:2:3:4', grade, { branch: codesOf(...ONE_TO_FIVE) }],
+    ['a category beside a number of which training saw a part',
+      '[[1, 2, 3, 4, 5]]', '[2:4]', '-1:0:1:2:3:4', { grade: ['2', '3', '4', '1', '2'], branch: ONE_TO_FIVE }, { branch: codesOf(...ONE_TO_FIVE) }],
+    ['texts, and a column of categorical_feature with as many values',
+      '[["a", "b"]]', '[0:1]', '-1:1:2', { grade: ['a', 'b'], branch: ['1', '2'] }, { grade: codesOf('a', 'b') }],
+    ['a category with the codes of its values, beside a number',
+      '[[0, 1]]', '[0:1]', '-1:0:1', { grade: ['0', '1'], branch: ['0', '1'] }, { branch: codesOf('0', '1') }],
+    ['two categories, of which the model splits one',
+      '[["a", "b"], ["a", "b", "c"]]', 'none', '-1:0:1:2', { grade: ['a', 'a', 'a'], branch: ['a', 'b', 'c'] }, { grade: codesOf('a', 'b'), branch: codesOf('a', 'b', 'c') }],
+    ['texts of which training did not see all',
+      '[["a", "b"]]', '-1:0:1', '[1:2]', { grade: ['a', 'b', 'c'], branch: ['1', '2', '1'] }, { grade: codesOf('a', 'b') }],
+  ])('%s', async (_, lists, first, second, columns, codes) => {
+    const features = [{ name: 'grade', info: first }, { name: 'branch', info: second }];
+    const read = await encodingOf(lightGbm(features, lists), columns);
+    expect(read.encoding.codes).toEqual(codes);
+    expect(levels(read)).toEqual([]);
+  }); // biome-ignore format: a table
+
+  const equalRanges = [
+    { name: 'grade', info: '[0:3]' },
+    { name: 'branch', info: '-1:1:2:0:3' },
+  ];
+  const numbers = { grade: ['0', '1', '2', '3'], branch: ['0', '1', '2', '3'] };
+  const reversed = codesOf('3', '2', '1', '0');
+
+  test('if several columns match with different codes, the registration is refused until one is declared', async () => {
+    const model = lightGbm(equalRanges, '[[3, 2, 1, 0]]');
+    await expect(encodingOf(model, numbers)).rejects.toThrow(
+      'the model file has 1 list of pandas categories, but several columns match them (grade, branch)',
+    );
+    await expect(encodingOf(model, numbers)).rejects.toMatchObject({ code: 'registration_refused' });
+    for (const column of ['grade', 'branch']) {
+      const { encoding } = await encodingOf(model, numbers, { codes: { [column]: reversed } });
+      expect(encoding.codes).toEqual({ [column]: reversed });
+    }
+  });
+
+  test('declared codes of one column assign the other lists', async () => {
+    const features = [...equalRanges, { name: 'job', info: '-1:0:1' }];
+    const model = lightGbm(features, '[[3, 2, 1, 0], ["clerk", "nurse"]]');
+    const columns = { ...numbers, job: ['clerk', 'nurse', 'clerk', 'nurse'] };
+    const { encoding } = await encodingOf(model, columns, { codes: { grade: reversed } });
+    expect(encoding.codes).toEqual({ grade: reversed, job: codesOf('clerk', 'nurse') });
+  });
+
+  test('a column that no tree splits may be either', async () => {
+    const features = [{ name: 'grade', info: '[0:3]', isUnused: true }, equalRanges[1]!];
+    const { encoding } = await encodingOf(lightGbm(features, '[[0, 1, 2, 3]]'), numbers);
+    expect(Object.keys(encoding.codes)).toEqual(['branch']);
+  });
+
+  test('a list of values that no column has is refused', async () => {
+    const model = lightGbm(equalRanges, '[[7, 8, 9, 10]]');
+    await expect(encodingOf(model, numbers)).rejects.toThrow('no columns of the training table match them');
+  });
+
+  test('each assignment gives the training values the numbers of the library, or is refused', async () => {
+    const random = new Random();
+    random.seed(SEED, 0);
+    const below = (n: number): number => Math.floor(random.uniform() * n);
+    let assigned = 0;
+    for (let i = 0; i < times('frames with pandas categories', { quick: 100, check: 500, campaigns: 20_000 }); i++) {
+      const frame = Array.from({ length: 2 + below(5) }, (_, c) => randomColumn(`c${c}`, below));
+      const lists = JSON.stringify(frame.flatMap((c) => (c.list ? [c.list] : [])));
+      const columns = Object.fromEntries(frame.map((c) => [c.name, c.cells]));
+      const model = lightGbm(frame, lists);
+      const read = await encodingOf(model, columns).catch((error: Error) => error);
+      if (read instanceof Error) {
+        expect(read.message, model).toContain('several columns match them');
+        continue;
+      }
+      assigned++;
+      const { codes } = read.encoding;
+      for (const { name, cells, numbers } of frame)
+        expect(
+          cells.map((cell) => (codes[name] ? codes[name][cell] : Number(cell))),
+          `${name}\n${model}`,
+        ).toEqual(numbers);
+    }
+    expect(assigned).toBeGreaterThan(10);
+  });
+});
+
+interface Column extends Feature {
+  list: (string | number)[] | null;
+  cells: string[];
+  /** What LightGBM gets for each cell. */
+  numbers: number[];
+}
+
+/** A column of texts or whole numbers: a pandas category (ordered or not), a column of categorical_feature or a number. */
+function randomColumn(name: string, below: (n: number) => number): Column {
+  const first = below(3);
+  const values = Array.from({ length: 2 + below(3) }, (_, v) => first + v);
+  const kind = ['texts', 'unordered', 'ordered', 'declared', 'number'][below(5)]!;
+  const isText = kind === 'texts';
+  if (kind === 'ordered' && below(2) === 0) values.reverse();
+  const list = isText ? values.map((v) => `t${v}`) : kind === 'unordered' || kind === 'ordered' ? values : null;
+  const places = [...values.keys(), ...Array.from({ length: 20 - values.length }, () => below(values.length))];
+  const numbers = places.map((p) => (list ? p : values[p]!));
+  const seen = [...new Set(numbers)].sort((a, b) => a - b);
+  const isNumber = kind === 'ordered' || kind === 'number';
+  return {
+    name,
+    info: isNumber ? `[${seen[0]}:${seen.at(-1)}]` : `-1:${seen.join(':')}`,
+    list,
+    cells: places.map((p) => String(list ? list[p] : values[p])),
+    numbers,
+  };
+}

@@ -102,15 +102,19 @@ def wanted(name):
     return only is None or name in only
 
 
-# LightGBM codes unseen categories as missing.
+# LightGBM codes unseen categories as missing. The columns of `ordered` are numbers to the model, and those of `declared`
+# are categories even if pandas has them as numbers.
 
 
-def lightgbm(name, kind, names, **params):
+def lightgbm(name, kind, names, ordered=(), declared="auto", **params):
     if not wanted(name):
         return
     x, cats, y = training(kind, names)
+    for c in ordered:
+        cats[c] = cats[c].cat.set_categories(cats[c].cat.categories[::-1], ordered=True)
     cls = lgb.LGBMRegressor if kind == "regression" else lgb.LGBMClassifier
-    model = cls(n_estimators=TREES, verbosity=-1, min_child_samples=5, random_state=seed, **params).fit(cats, y)
+    model = cls(n_estimators=TREES, verbosity=-1, min_child_samples=5, random_state=seed, **params)
+    model.fit(cats, y, categorical_feature=declared)
 
     def write(path):
         model.booster_.save_model(os.path.join(path, "model.txt"))
@@ -132,6 +136,7 @@ lightgbm("lgb-numbers", "binary", ())
 lightgbm("lgb-dart", "binary", ("postcode", "job"), boosting_type="dart")
 lightgbm("lgb-multiclass", "multiclass", ALL)
 lightgbm("lgb-regression", "regression", ("town",))
+lightgbm("lgb-ordered", "binary", ("postcode", "branch"), ordered=("branch",), declared=["postcode", "own home"])
 
 
 # XGBoost rejects unseen categories, and saves categories with letters outside ASCII incompletely.

@@ -45,6 +45,8 @@ export interface BoosterFeature {
   name: string | null;
   /** Whether the model splits the feature by categories. */
   categorical: boolean;
+  /** Range or categories of the values that the model was trained on; absent if the file does not contain them. */
+  seen?: { codes: readonly number[] } | { min: number; max: number };
   /** Whether the library rejects missing values of this feature, because the training data had none. */
   missingRefused?: boolean;
 }

@@ -65,7 +65,7 @@ export function readLightgbm(bytes: Uint8Array): Booster {
     ...meaning.answer,
     classes: null,
     features,
-    categories: pandasCategories(pandas, features),
+    categories: pandasCategories(pandas),
     compared: 'float64',
     computed: 'float64',
     targets,
@@ -125,10 +125,15 @@ function featuresOf(keys: ReadonlyMap<string, string>, count: number): BoosterFe
   const infos = (keys.get('feature_infos') ?? '').split(' ');
   if (count < 1 || names.length !== count) throw broken(`it names ${names.length} of ${count} features`);
   const generated = names.every((n, i) => n === `Column_${i}`);
-  return names.map((name, i) => ({
-    name: generated ? null : name,
-    categorical: /^-?\d+(:-?\d+)*$/.test(infos[i] ?? ''),
-  }));
+  return names.map((name, i) => ({ name: generated ? null : name, ...seenIn(infos[i] ?? '') }));
+}
+
+/** Reads an entry of feature_infos: categories such as 1:2:3, a range such as [0:4.5], or none for a constant column. */
+function seenIn(info: string): Pick<BoosterFeature, 'categorical' | 'seen'> {
+  if (/^-?\d+(:-?\d+)*$/.test(info)) return { categorical: true, seen: { codes: info.split(':').map(Number) } };
+  const [min, max] = /^\[([^:]*):([^:]*)\]$/.exec(info)?.slice(1).map(numberOf) ?? [];
+  const hasRange = min !== undefined && max !== undefined && min <= max;
+  return { categorical: false, ...(hasRange ? { seen: { min, max } } : {}) };
 }
 
 /** Returns the task of an objective, and how its sums become predictions. */
@@ -256,8 +261,11 @@ function bitsOf(words: readonly number[]): number[] {
   return bits;
 }
 
-/** The categories of the pandas columns with dtype category. The model was trained on the codes of these categories. */
-function pandasCategories(json: string, features: readonly BoosterFeature[]): CategoryList[] {
+/**
+ * The categories of the pandas columns with dtype category. The model was trained on the codes of these categories.
+ * These columns need not be those that the model splits by categories, so the lists are not assigned here.
+ */
+function pandasCategories(json: string): CategoryList[] {
   let lists: unknown;
   try {
     lists = JSON.parse(json) ?? [];
@@ -265,10 +273,8 @@ function pandasCategories(json: string, features: readonly BoosterFeature[]): Ca
     throw broken('pandas_categorical is not JSON');
   }
   if (!Array.isArray(lists) || !lists.every(Array.isArray)) throw broken('pandas_categorical is not a list of lists');
-  const categorical = features.flatMap((f, i) => (f.categorical ? [i] : []));
-  const known = categorical.length === lists.length;
-  return lists.map((values: unknown[], i) => ({
-    feature: known ? categorical[i]! : null,
+  return lists.map((values: unknown[]) => ({
+    feature: null,
     values: values.map((v) => (typeof v === 'boolean' ? (v ? 'True' : 'False') : String(v))),
   }));
 }
