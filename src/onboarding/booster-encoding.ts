@@ -30,6 +30,7 @@ export function boosterEncoding(
     codes: { ...given.codes },
     missing: { ...given.missing },
     unseen: { ...given.unseen },
+    textCategories: new Set<string>(),
   };
   if (!given.order && !given.inputs) findings.info(`The order of ${columns.length} columns is that of the model file.`);
   const { assigned, alsoPossible } = assignLists(booster, columns, table, given);
@@ -39,8 +40,13 @@ export function boosterEncoding(
     );
   for (const { list, column } of assigned) {
     if (Object.hasOwn(given.codes, column)) continue;
-    encoding.codes[column] =
-      list.values === null ? hashedCodes(list, column, table, findings) : codesOfTexts(list.values);
+    checkPrecision(booster, list, column);
+    const { codes, areTexts } =
+      list.values === null
+        ? hashedCodes(list, column, table, findings)
+        : { codes: codesOfTexts(list.values), areTexts: list.areTexts };
+    encoding.codes[column] = codes;
+    if (areTexts) encoding.textCategories.add(column);
     const count = list.values?.length ?? table.profiles.get(column)?.distinct?.size ?? 0;
     findings.info(`has ${count} categories with the codes of the model file.`, column);
     const stated = (rules: Readonly<Record<string, unknown>>) =>
@@ -95,6 +101,15 @@ function columnsOf(booster: Booster, table: TrainingTable, given: EncodingFile):
   return columns;
 }
 
+/** JSON and UBJSON numbers are read as float64. */
+function checkPrecision({ library }: Booster, { values, areTexts }: CategoryList, column: string): void {
+  if (library !== 'XGBoost' || values === null || areTexts || values.every((v) => Number.isSafeInteger(Number(v))))
+    return;
+  throw refusal(
+    `the column ${column} has whole numbers beyond 2^53 as categories, which cannot be read exactly from an XGBoost file: declare the codes in --encoding, {"codes": {${JSON.stringify(column)}: {"category": 0, …}}}, or train with texts`,
+  );
+}
+
 type Codes = Record<string, number>;
 
 const codesOfTexts = (values: readonly string[]): Codes => Object.fromEntries(values.map((v, i) => [v, i]));
@@ -134,7 +149,12 @@ const WORDS_FOR_MISSING = ['nan', 'NaN', 'None', '', 'NA', 'missing', 'unknown',
  * spelling of a whole column is the one with the most hashes that the model tests.
  * @throws SluiceError registration_refused if no category of the table is tested, or several spellings are possible
  */
-function hashedCodes(list: CategoryList, column: string, table: TrainingTable, findings: Findings): Codes {
+function hashedCodes(
+  list: CategoryList,
+  column: string,
+  table: TrainingTable,
+  findings: Findings,
+): { codes: Codes; areTexts: boolean } {
   const tested = list.codeOfHash!;
   const profile = table.profiles.get(column)!;
   const cells = [...(profile.distinct?.keys() ?? [])];
@@ -166,7 +186,10 @@ function hashedCodes(list: CategoryList, column: string, table: TrainingTable, f
       `the model tests ${plural(needed - most, 'value')} that the training table does not contain; in applications, such values count as unseen. Use the table that the model was trained on`,
       column,
     );
-  return Object.fromEntries(cells.map((cell, i) => [best!.key(cell), best!.codes[i]!]));
+  return {
+    codes: Object.fromEntries(cells.map((cell, i) => [best!.key(cell), best!.codes[i]!])),
+    areTexts: best!.spelling === AS_TEXT,
+  };
 }
 
 /** Hashes of the usual texts for missing categories that the model tests. */

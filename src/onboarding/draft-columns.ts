@@ -15,7 +15,15 @@ import {
 import { type EncodingFile, NO_ENCODING, ruleFor } from './encoding-file.ts';
 import { draftMissing } from './missing-values.ts';
 import { type Findings, plural, refusal } from './report-card.ts';
-import { booleanWord, type ColumnProfile, type TrainingTable, valuesIn } from './training-table.ts';
+import {
+  areNumbers,
+  booleanWord,
+  type ColumnProfile,
+  numberText,
+  type TrainingTable,
+  valuesIn,
+  withCategories,
+} from './training-table.ts';
 
 // The code below assigns training columns to inputs of the graph.
 
@@ -170,10 +178,13 @@ const simplified = (name: string): string => name.replace(/[^A-Za-z0-9]+/g, '_')
 type Codes = Readonly<Record<string, number>>;
 
 /** Drafts a category column whose categories are encoded as the numbers that were used in training. */
-function draftCodes({ spec, profile }: DraftColumn, codes: Codes, { encoding, findings }: ColumnRules): void {
+function draftCodes(column: DraftColumn, codes: Codes, { encoding, findings }: ColumnRules): void {
+  const { spec, profile } = column;
+  const plain = encoding.textCategories?.has(spec.name) ? codes : numberCodes(codes, profile);
   spec.kind = 'category';
-  spec.codes = { ...codes, ...respelled(codes, profile) };
-  checkCodes(spec, profile, findings);
+  spec.codes = areNumbers(Object.keys(plain)) ? plain : { ...codes, ...respelled(codes, profile) };
+  column.profile = withCategories(profile, Object.keys(spec.codes));
+  checkCodes(spec, column.profile, findings);
   const rule = ruleFor(encoding.unseen, spec.name);
   if (rule === undefined) {
     spec.unseen = 'error';
@@ -207,6 +218,7 @@ function draftText(column: DraftColumn, { encoding, findings }: ColumnRules): vo
   if (known?.unseen === 'error') {
     spec.values = [...known.values].filter((v) => v !== '');
     spec.unseen = 'error';
+    column.profile = withCategories(profile, spec.values);
     findings.info(
       `has ${spec.values.length} categories; training rejected all other values, so applications with other values are rejected.`,
       name,
@@ -227,6 +239,10 @@ function draftBoolean({ spec, profile }: DraftColumn): void {
   spec.true_values = [...new Set([...DEFAULT_TRUE, ...seen.filter((v) => booleanWord(v) === true)])];
   spec.false_values = [...new Set([...DEFAULT_FALSE, ...seen.filter((v) => booleanWord(v) === false)])];
 }
+
+/** Whether the codes belong to texts. A program may have converted booleans to the texts True and False. */
+const hasTexts = (codes: Codes, { textCategories }: EncodingFile, { spec }: DraftColumn): boolean =>
+  textCategories?.has(spec.name) === true && !Object.keys(codes).every((text) => text === 'True' || text === 'False');
 
 /** The codes of false and true; null: the codes are not codes of a boolean. */
 function flagCodes(codes: Codes): [number, number] | null {
@@ -256,6 +272,21 @@ function reportKnown(known: KnownCategories, { spec, profile }: DraftColumn, fin
     `has ${known.values.length} categories that the model knows; the model ignores other values.`,
     spec.name,
   );
+}
+
+/**
+ * The codes of numbers by their plain texts. A spelling such as 10.0 counts as a number only if the codes or the table
+ * also have the plain text, because it may be a text.
+ */
+function numberCodes(codes: Codes, { distinct }: ColumnProfile): Codes {
+  const plain = new Map<string, number>();
+  for (const [text, code] of Object.entries(codes)) {
+    const key = numberText(text);
+    const isSpelling = /\d\.0$|\de/.test(text) && (Object.hasOwn(codes, key) || distinct?.has(key) === true);
+    if (!(text === key || isSpelling) || (plain.get(key) ?? code) !== code) return codes;
+    plain.set(key, code);
+  }
+  return Object.fromEntries(plain);
 }
 
 /**
@@ -341,7 +372,7 @@ function draftColumn(column: DraftColumn, rules: ColumnRules): void {
   reportMissingWords(column, findings);
   const values = valuesIn(profile);
   const allBooleans = values > 0 && profile.booleans === values;
-  const flags = codes && allBooleans ? flagCodes(codes) : null;
+  const flags = codes && allBooleans && !hasTexts(codes, rules.encoding, column) ? flagCodes(codes) : null;
   if (flags) {
     draftBoolean(column);
     [spec.false_as, spec.true_as] = flags;

@@ -62,7 +62,7 @@ export type MissingChoice = NonNullable<ColumnSpec['missing']>;
 export interface DraftColumn {
   spec: ColumnSpec;
   readonly input: InputSpec;
-  readonly profile: ColumnProfile;
+  profile: ColumnProfile;
   /** The categories stored in the graph, if they can be read from it. */
   readonly known: KnownCategories | undefined;
   /**

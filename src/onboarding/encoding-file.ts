@@ -21,6 +21,8 @@ export interface EncodingFile {
   unseen: Readonly<Record<string, UnseenRule>>;
   /** The values for false and true, by column. */
   booleans: Readonly<Record<string, readonly [false_: number | string | boolean, true_: number | string | boolean]>>;
+  /** Columns whose categories are texts according to the model file. */
+  textCategories?: ReadonlySet<string>;
 }
 
 export const NO_ENCODING: EncodingFile = { codes: {}, missing: {}, unseen: {}, booleans: {} };

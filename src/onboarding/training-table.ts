@@ -220,6 +220,19 @@ export function numberText(text: string): string {
   return isExact && Number.isFinite(number) ? String(number) : text;
 }
 
+/** Whether all categories are plain texts of numbers. Another spelling of such a number is then the same category. */
+export const areNumbers = (categories: readonly string[]): boolean =>
+  categories.length > 0 && categories.every((c) => Number.isFinite(Number(c)) && String(Number(c)) === c);
+
+/** The profile of a column with these categories: if all are numbers, the spellings of a number are one value. */
+export function withCategories(profile: ColumnProfile, categories: readonly string[]): ColumnProfile {
+  if (profile.distinct === null || !areNumbers(categories)) return profile;
+  const distinct = new Map<string, number>();
+  for (const [cell, count] of profile.distinct)
+    distinct.set(numberText(cell), (distinct.get(numberText(cell)) ?? 0) + count);
+  return { ...profile, distinct };
+}
+
 /** The delimiter that splits the first line into the most fields. */
 async function guessDelimiter(file: string): Promise<string> {
   let handle: Awaited<ReturnType<typeof open>>;

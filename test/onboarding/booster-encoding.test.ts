@@ -1,13 +1,15 @@
 // The encoding that `model add` reads from the files of training libraries, for each way of passing categories to them.
-import { writeFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { Random } from '../../src/core/random.ts';
 import { boosterOf } from '../../src/inference/boosters/booster.ts';
 import { catBoostHash } from '../../src/inference/boosters/city-hash.ts';
 import { readModel } from '../../src/inference/boosters/read-model.ts';
+import type { ColumnSpec } from '../../src/model/package/manifest.ts';
 import { boosterEncoding } from '../../src/onboarding/booster-encoding.ts';
 import { type EncodingFile, NO_ENCODING } from '../../src/onboarding/encoding-file.ts';
+import { proposePackage } from '../../src/onboarding/register.ts';
 import { Findings } from '../../src/onboarding/report-card.ts';
 import { readTrainingTable } from '../../src/onboarding/training-table.ts';
 import { scratch } from '../support/cli.ts';
@@ -244,6 +246,95 @@ describe('lists of pandas categories belong to the columns whose values they con
         ).toEqual(numbers);
     }
     expect(assigned).toBeGreaterThan(10);
+  });
+});
+
+test('whole numbers beyond 2^53 in a file of XGBoost are refused, unless their codes are declared', async () => {
+  const booster = boosterOf(readModel(readFileSync('test/fixtures/boosters/xgb-categories/model.ubj')))!;
+  const column = booster.features.findIndex((f) => f.categorical);
+  const list = { feature: column, values: ['24', '9007199254740992'], areTexts: false };
+  const name = booster.features[column]!.name!;
+  const header = booster.features.map((f) => f.name!);
+  const file = path.join(scratch(), 'train.csv');
+  writeFileSync(file, `${header.join(',')}\n${header.map(() => '24').join(',')}\n`);
+  const table = await readTrainingTable(file);
+  const read = (given: EncodingFile) =>
+    boosterEncoding({ ...booster, categories: [list] }, table, given, new Findings());
+  expect(() => read(NO_ENCODING)).toThrow(`the column ${name} has whole numbers beyond 2^53 as categories`);
+  const codes = { [name]: codesOf('24', '9007199254740993') };
+  expect(read({ ...NO_ENCODING, codes }).codes).toEqual(codes);
+});
+
+describe('columns of pandas categories', () => {
+  /** The column `c` of the package for a model with this list. */
+  async function columnOf(list: string, cells: readonly string[], codes?: EncodingFile['codes']): Promise<ColumnSpec> {
+    const folder = scratch();
+    const [modelFile, trainingFile] = [path.join(folder, 'model.txt'), path.join(folder, 'train.csv')];
+    const info = `-1:${(JSON.parse(list) as unknown[]).map((_, i) => i).join(':')}`;
+    writeFileSync(
+      modelFile,
+      lightGbm(
+        [
+          { name: 'a', info: '[0:59]' },
+          { name: 'c', info },
+        ],
+        `[${list}]`,
+      ),
+    );
+    const rows = Array.from({ length: 60 }, (_, r) => `${r},${cells[r % cells.length]}`);
+    writeFileSync(trainingFile, `${['a,c', ...rows].join('\n')}\n`);
+    const encoding = codes ? { encoding: { ...NO_ENCODING, codes, unseen: { c: 'missing' as const } } } : {};
+    const { manifest, report } = await proposePackage({
+      modelFile,
+      trainingFile,
+      id: 'm',
+      version: 1,
+      benchMs: 1,
+      ...encoding,
+    });
+    expect(report.findings.filter((f) => /has no code/.test(f.text))).toEqual([]);
+    return manifest.columns.find((column) => column.name === 'c')!;
+  }
+
+  test.each([
+    ['integers', '[12, 24]', ['12', '24'], codesOf('12', '24')],
+    ['integers in a table with gaps', '[12, 24]', ['12.0', '24.0', ''], codesOf('12', '24')],
+    ['whole floats', '[12.0, 24.0]', ['12.0', '24.0'], codesOf('12', '24')],
+    ['floats', '[1.5, 2.0]', ['1.5', '2.0'], codesOf('1.5', '2')],
+    ['0 with a sign', '[-0.0, 1.0]', ['-0.0', '1.0'], codesOf('0', '1')],
+    ['floats from 1e16', '[101.0, 1e+16]', ['101.0', '1e+16'], codesOf('101', '10000000000000000')],
+    ['floats below 1e-6', '[1e-07, 1e+22]', ['1e-07', '1e+22'], codesOf('1e-7', '1e+22')],
+    ['integers beyond 2^53', '[5, 9007199254740993]', ['5', '9007199254740993'], codesOf('5', '9007199254740993')],
+    [
+      'integers of 64 bits',
+      '[24, 18446744073709551615]',
+      ['24', '18446744073709551615'],
+      codesOf('24', '18446744073709551615'),
+    ],
+    ['texts of digits', '["007", "1.10"]', ['007', '1.10'], codesOf('007', '1.10')],
+    ['texts of floats', '["12.0", "24.0"]', ['12.0', '24.0'], codesOf('12.0', '24.0')],
+    ['texts and numbers', '[12, "x"]', ['12', 'x'], codesOf('12', 'x')],
+    ['the texts N and Y', '["N", "Y"]', ['N', 'Y'], codesOf('N', 'Y')],
+    ['the texts no and yes', '["no", "yes"]', ['no', 'yes'], codesOf('no', 'yes')],
+  ])('%s are categories', async (_, list, cells, codes) => {
+    const column = await columnOf(list, cells);
+    expect(column).toMatchObject({ kind: 'category', unseen: 'missing' });
+    expect(column.codes).toEqual(codes);
+  });
+
+  test.each(['[false, true]', '["False", "True"]'])('%s are booleans', async (list) => {
+    expect(await columnOf(list, ['True', 'False'])).toMatchObject({ kind: 'boolean', false_as: 0, true_as: 1 });
+  });
+
+  test.each([
+    ['both spellings', { '12': 0, '12.0': 0, '24': 1, '24.0': 1 }, ['12', '24'], { '12': 0, '24': 1 }],
+    ['the spelling of floats, for a table of integers', { '12.0': 0, '24.0': 1 }, ['12', '24'], { '12': 0, '24': 1 }],
+    ['integers, for a table with gaps', { '12': 0, '24': 1 }, ['12.0', '24.0'], { '12': 0, '24': 1 }],
+    ['the spelling of the table', { '12.0': 0, '24.0': 1 }, ['12.0', '24.0'], { '12.0': 0, '24.0': 1 }],
+    ['texts of digits', { '1.10': 0, '007': 1 }, ['1.10', '007'], { '1.10': 0, '007': 1 }],
+    ['numbers and a text', { '12': 0, x: 1 }, ['12.0', 'x'], { '12': 0, '12.0': 0, x: 1 }],
+  ])('declared codes with %s', async (_, declared, cells, codes) => {
+    expect((await columnOf('["declared", "codes"]', cells, { c: declared })).codes).toEqual(codes);
   });
 });
 

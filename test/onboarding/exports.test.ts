@@ -264,15 +264,17 @@ describe('--encoding', () => {
     expect(encoding.codes.a).toEqual(codes);
     expect(encoding.missing.a).toEqual(missing);
   });
-  test('columns that do not exist are refused; flags and 10.0 find their codes', async () => {
+  test('columns that do not exist are refused; flags find their codes, and 10.0 has the code of 10', async () => {
     const onnx = net([SIGMOID], ['p']);
     const content = `a,b,ok\n${lines(40, (i) => `${i % 2 ? 'True' : 'False'},${10 * (i % 3)}.0,${i % 2}`)}\n`;
     await expect(propose(onnx, file(content), { encoding: await read('{"c":{"x":0}}') })).rejects.toThrow(
       /names c in codes/,
     );
-    const encoding = await read('{"a":{"false":5,"true":7},"b":{"0":1,"10":2,"20":3}}');
-    const { manifest } = await propose(onnx, file(content), { encoding });
+    const codes = '{"a":{"false":5,"true":7},"b":{"0":1,"10":2,"20":3}}';
+    const encoding = await read(`{"codes":${codes},"unseen":{"b":4}}`);
+    const { manifest, report } = await propose(onnx, file(content), { encoding });
     expect(manifest.columns[0]).toMatchObject({ kind: 'boolean', false_as: 5, true_as: 7 });
-    expect(manifest.columns[1]!.codes).toMatchObject({ '10': 2, '10.0': 2, '20.0': 3 });
+    expect(manifest.columns[1]!.codes).toEqual({ '0': 1, '10': 2, '20': 3 });
+    expect(report.findings.filter((f) => f.text.includes('has no code'))).toEqual([]);
   });
 });

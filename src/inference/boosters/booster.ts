@@ -86,8 +86,10 @@ export interface Booster {
 export interface CategoryList {
   /** Index of the feature; null if unknown. */
   feature: number | null;
-  /** The categories as texts; null if the file contains only hashes. */
+  /** The categories as texts, and numbers as plain texts; null if the file contains only hashes. */
   values: readonly string[] | null;
+  /** Whether the categories were texts in training, and not numbers or booleans; false if the file contains hashes. */
+  areTexts: boolean;
   /** CatBoost only: hash of a text → category code. */
   codeOfHash?: ReadonlyMap<number, number>;
 }

@@ -132,7 +132,7 @@ function featuresOf(info: Json): Features {
     const column = place(f, true);
     categories[Number(f.feature_index)] = column;
     const hashes = list(f.values).map(Number);
-    lists.push({ feature: column, values: null, codeOfHash: new Map(hashes.map((h, i) => [h, i])) });
+    lists.push({ feature: column, values: null, areTexts: false, codeOfHash: new Map(hashes.map((h, i) => [h, i])) });
   }
   // A feature that the file does not list is a column that no tree uses.
   for (let i = 0; i < features.length; i++) features[i] ??= { name: null, categorical: false };

@@ -261,6 +261,13 @@ function bitsOf(words: readonly number[]): number[] {
   return bits;
 }
 
+/** Keeps all digits of whole numbers, also beyond 2^53. TypeScript does not know the third parameter of a reviver. */
+const exactNumber = ((_key: string, value: unknown, { source }: { source: string }) =>
+  typeof value === 'number' && /^-?\d+$/.test(source) ? BigInt(source) : value) as (
+  key: string,
+  value: unknown,
+) => unknown;
+
 /**
  * The categories of the pandas columns with dtype category. The model was trained on the codes of these categories.
  * These columns need not be those that the model splits by categories, so the lists are not assigned here.
@@ -268,13 +275,17 @@ function bitsOf(words: readonly number[]): number[] {
 function pandasCategories(json: string): CategoryList[] {
   let lists: unknown;
   try {
-    lists = JSON.parse(json) ?? [];
+    // The source of a number has all digits of a whole number beyond 2^53.
+    lists = JSON.parse(json, exactNumber);
   } catch {
     throw broken('pandas_categorical is not JSON');
   }
+  lists ??= [];
   if (!Array.isArray(lists) || !lists.every(Array.isArray)) throw broken('pandas_categorical is not a list of lists');
   return lists.map((values: unknown[]) => ({
     feature: null,
+    // String(-0) is 0.
     values: values.map((v) => (typeof v === 'boolean' ? (v ? 'True' : 'False') : String(v))),
+    areTexts: values.some((v) => typeof v === 'string'),
   }));
 }

@@ -265,7 +265,7 @@ function categoriesOf(model: Json, features: readonly BoosterFeature[]): Categor
   if (enc.length !== features.length) return [];
   return enc.flatMap((e, feature) => {
     const values = categoryTexts(e);
-    return values === null ? [] : [{ feature, values }];
+    return values === null ? [] : [{ feature, values, areTexts: listOrEmpty(e.offsets).length > 0 }];
   });
 }
 
