@@ -1,7 +1,9 @@
 // Derives the report from the conclusions about a file: open questions, problems without a solution, and the command.
+
 import { isAscii } from 'node:buffer';
 import { RECORD_OK } from '../core/block.ts';
 import type { TextRules } from '../core/input-declaration.ts';
+import { ownValue } from '../core/own-keys.ts';
 import { shellWord } from '../core/shell-word.ts';
 import { DELIMITERS } from '../formats/delimited/header.ts';
 import { type ColumnReader, PLAIN_NOTATION } from '../inference/encode/column-reader.ts';
@@ -506,7 +508,7 @@ function valueFindings(found: Conclusions, trial: Trial): { problems: string[]; 
     const share = unseen / present;
     const percent = `${(100 * share).toFixed(1)} %`;
     const spelling = otherSpelling(readerOf(found, column), unseenTexts);
-    const trained = baseline?.columns[column];
+    const trained = ownValue(baseline?.columns, column);
     const usual = trained?.unseen !== undefined && baseline?.rows ? trained.unseen / baseline.rows : 0;
     if (spelling !== null && share >= MISSPELLED) {
       problems.push(
@@ -542,7 +544,7 @@ function plausibilityQuestions(found: Conclusions, state: ReadingState, trial: T
   if (!baseline || trial.error || scored < FEWEST_COMPARED) return [];
   const questions: OpenQuestion[] = [];
   for (const [column, { missing }] of trial.columns) {
-    const trained = baseline.columns[column];
+    const trained = ownValue(baseline.columns, column);
     const at = state.assigned.get(column);
     if (trained === undefined || at === undefined) continue;
     const usual = baseline.rows === undefined ? 1 : (trained.missing ?? 0) / baseline.rows;

@@ -1,5 +1,7 @@
 // Finds the rules for reading the texts of a file: spaces around values, texts for missing values, and the notation of numbers.
+
 import { type NumberNotation, withoutBlanks } from '../core/input-declaration.ts';
+import { ownValue } from '../core/own-keys.ts';
 import {
   type ColumnReader,
   isMissingWord,
@@ -160,7 +162,7 @@ function findSentinels(columns: readonly ColumnTexts[], manifest: Manifest): Mis
     for (const [text, { length: count }] of counts) {
       if (count < Math.max(FEWEST_SENTINELS, SENTINEL_SHARE * texts.length)) continue;
       const value = numberIn(text, PLAIN_NOTATION);
-      const { min, max } = manifest.baseline?.columns[reader.name] ?? {};
+      const { min, max } = ownValue(manifest.baseline?.columns, reader.name) ?? {};
       // If the package does not describe the training data, only negative numbers are treated as sentinels.
       const isOutside = min !== undefined && max !== undefined ? value < min || value > max : value < 0;
       if (!isOutside) continue;

@@ -1,4 +1,5 @@
 // Compares the values of a column with the training data that the model package describes.
+import { ownValue } from '../core/own-keys.ts';
 import { psi } from '../drift/drift-report.ts';
 import type { ColumnReader } from '../inference/encode/column-reader.ts';
 import type { Manifest } from '../model/package/manifest.ts';
@@ -27,7 +28,7 @@ const UNKNOWN: ValueFit = { inside: null, psi: null };
 export function trainingFit(manifest: Manifest, reader: ColumnReader, values: readonly (number | string)[]): ValueFit {
   if (values.length === 0) return UNKNOWN;
   if (reader.kind === 'number') return fitOfNumbers(manifest, reader, values as readonly number[]);
-  const counts = manifest.baseline?.columns[reader.name]?.counts;
+  const counts = ownValue(manifest.baseline?.columns, reader.name)?.counts;
   const known = reader.kind === 'category' ? values.filter((v) => reader.codes.has(String(v))).length : null;
   const inside = known === null ? null : known / values.length;
   if (counts === undefined || Array.isArray(counts)) return { inside, psi: null };
@@ -54,7 +55,7 @@ function tally(pairs: readonly (readonly [bin: number | string, n: number])[]): 
 }
 
 function fitOfNumbers(manifest: Manifest, reader: ColumnReader, values: readonly number[]): ValueFit {
-  const base = manifest.baseline?.columns[reader.name];
+  const base = ownValue(manifest.baseline?.columns, reader.name);
   const spec = manifest.columns.find(({ name }) => name === reader.name)?.range;
   const least = Math.max(base?.min ?? -Infinity, spec === undefined ? -Infinity : reader.min);
   const most = Math.min(base?.max ?? Infinity, spec === undefined ? Infinity : reader.max);

@@ -1,4 +1,5 @@
 // The drift baseline: the distributions of the training data and of its scores.
+import { setOwn } from '../core/own-keys.ts';
 import type { Manifest } from '../model/package/manifest.ts';
 import type { DraftColumn } from './draft.ts';
 import { missingIn, type TrainingTable } from './training-table.ts';
@@ -26,22 +27,16 @@ export function computeBaseline(
       const entries = [...(profile.distinct ?? [])].sort((a, b) => b[1] - a[1]);
       const kept = entries.slice(0, MAX_CATEGORIES);
       const rest = entries.slice(MAX_CATEGORIES).reduce((n, [, c]) => n + c, 0);
-      columns[spec.name] = {
-        counts: Object.fromEntries(rest > 0 ? [...kept, ['(other)', rest]] : kept),
-        missing,
-      };
+      const counts = Object.fromEntries(rest > 0 ? [...kept, ['(other)', rest]] : kept);
+      setOwn(columns, spec.name, { counts, missing });
       continue;
     }
     const field = table.header.indexOf(spec.name);
     const absent = new Set(spec.missing?.values);
     const numbers = table.sample.flatMap(({ fields }) => (absent.has(fields[field]!) ? [] : [Number(fields[field])]));
     const { edges, counts } = histogram(numbers);
-    columns[spec.name] = {
-      edges,
-      counts,
-      missing,
-      ...(numbers.length > 0 ? { min: profile.min, max: profile.max } : {}),
-    };
+    const range = numbers.length > 0 ? { min: profile.min, max: profile.max } : {};
+    setOwn(columns, spec.name, { edges, counts, missing, ...range });
   }
   return { rows: table.rows, columns, score: histogram(scores) };
 }

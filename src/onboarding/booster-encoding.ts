@@ -1,5 +1,6 @@
 // Reads the encoding (order of columns, codes, missing values) from the model file of a training library.
 // For other models, `--encoding` must state it.
+import { setOwn } from '../core/own-keys.ts';
 import type { Booster, CategoryList } from '../inference/boosters/booster.ts';
 import { catBoostHash } from '../inference/boosters/city-hash.ts';
 import { assignLists } from './category-lists.ts';
@@ -45,14 +46,14 @@ export function boosterEncoding(
       list.values === null
         ? hashedCodes(list, column, table, findings)
         : { codes: codesOfTexts(list.values), areTexts: list.areTexts };
-    encoding.codes[column] = codes;
+    setOwn(encoding.codes, column, codes);
     if (areTexts) encoding.textCategories.add(column);
     const count = list.values?.length ?? table.profiles.get(column)?.distinct?.size ?? 0;
     findings.info(`has ${count} categories with the codes of the model file.`, column);
     const stated = (rules: Readonly<Record<string, unknown>>) =>
       Object.hasOwn(rules, column) || Object.hasOwn(rules, '*');
-    if (!stated(given.unseen)) encoding.unseen[column] = unseenRule(booster, column, findings);
-    if (!stated(given.missing)) encoding.missing[column] = missingRule(booster, list, column, table, findings);
+    if (!stated(given.unseen)) setOwn(encoding.unseen, column, unseenRule(booster, column, findings));
+    if (!stated(given.missing)) setOwn(encoding.missing, column, missingRule(booster, list, column, table, findings));
   }
   booster.features.forEach((feature, i) => {
     const column = columns[i]!;
@@ -61,7 +62,7 @@ export function boosterEncoding(
       throw refusal(
         `column ${column} has missing values in the training table, but the model was trained without missing values, and ${booster.library} rejects them. Use the table that the model was trained on, or declare the replacement in --encoding (missing)`,
       );
-    encoding.missing[column] = 'error';
+    setOwn(encoding.missing, column, 'error');
   });
   return encoding;
 }

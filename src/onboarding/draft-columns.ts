@@ -1,4 +1,5 @@
 // Drafts the columns: assigns them to graph inputs, and determines how their values are read and encoded (kinds, texts, codes).
+import { ownValue } from '../core/own-keys.ts';
 import { DEFAULT_FALSE, DEFAULT_TRUE } from '../inference/encode/column-reader.ts';
 import type { SessionInput } from '../inference/evaluate/session.ts';
 import { categoryKey, type KnownCategories, knownCategories } from '../inference/onnx/labels.ts';
@@ -117,7 +118,7 @@ function assignInput(input: SessionInput, offer: Offer): InputSpec {
   const { encoding, candidates } = offer;
   const base = { name: input.name, type: input.type as InputSpec['type'] };
   if (!INPUT_TYPES.has(input.type)) throw refusal(`input ${input.name} is ${input.type}`);
-  const named = encoding.inputs?.[input.name];
+  const named = ownValue(encoding.inputs, input.name);
   const columns = named ?? (offer.sole && input.width !== 1 ? (encoding.order ?? candidates) : null);
   if (columns) {
     checkMatrix(input, columns, offer);

@@ -1,6 +1,8 @@
 // The `--encoding` file: describes how Python encoded the columns for the model, which neither the ONNX file nor the table shows.
+
 import { readFile } from 'node:fs/promises';
 import { SluiceError } from '../core/errors.ts';
+import { setOwn } from '../core/own-keys.ts';
 
 /** The encoding of a missing value; `error`: missing values are rejected. */
 export type MissingRule = number | string | boolean | 'nan' | 'error';
@@ -88,12 +90,13 @@ function fromFeatures(file: string, value: Json): EncodingFile {
     if (!isMap(f) || typeof f.column !== 'string') throw bad(file, 'every feature needs its column');
     const { column } = f;
     order.push(column);
-    if (typeof f.name === 'string' && !value.features) inputs[f.name] = [column];
-    if (f.codes !== undefined && f.codes !== null) Object.assign(codes, codesOf(file, { [column]: f.codes }, missing));
-    if (f.missing !== undefined) missing[column] = scalar(file, `${column}.missing`, f.missing);
-    if (f.unseen !== undefined) unseen[column] = scalar(file, `${column}.unseen`, f.unseen) as UnseenRule;
+    if (typeof f.name === 'string' && !value.features) setOwn(inputs, f.name, [column]);
+    if (f.codes !== undefined && f.codes !== null)
+      setOwn(codes, column, codesOf(file, { [column]: f.codes }, missing)[column]!);
+    if (f.missing !== undefined) setOwn(missing, column, scalar(file, `${column}.missing`, f.missing));
+    if (f.unseen !== undefined) setOwn(unseen, column, scalar(file, `${column}.unseen`, f.unseen) as UnseenRule);
     if (f.true !== undefined && f.false !== undefined) {
-      booleans[column] = [scalar(file, `${column}.false`, f.false), scalar(file, `${column}.true`, f.true)];
+      setOwn(booleans, column, [scalar(file, `${column}.false`, f.false), scalar(file, `${column}.true`, f.true)]);
     }
   }
   if (!value.features) return { inputs, codes, missing, unseen, booleans };
@@ -130,7 +133,7 @@ function codesOf(
   return mapOf(file, 'codes', v, (map, at) => {
     const { codes, missingCode } = codeMap(file, at, map);
     const column = at.slice('codes.'.length);
-    if (missingCode !== undefined && !Object.hasOwn(missing, column)) missing[column] = missingCode;
+    if (missingCode !== undefined && !Object.hasOwn(missing, column)) setOwn(missing, column, missingCode);
     return codes;
   });
 }
@@ -158,7 +161,7 @@ function codeMap(file: string, at: string, v: unknown): { codes: Record<string, 
   for (const [key, x] of inverted ? entries.map(([k, c]) => [c as string, Number(k)] as const) : entries) {
     const n = code(x);
     if (MISSING_KEYS.has(key) && (n !== null || x === null)) missingCode = n ?? 'nan';
-    else if (n !== null && Number.isFinite(n)) codes[key] = n;
+    else if (n !== null && Number.isFinite(n)) setOwn(codes, key, n);
     else throw bad(file, `${at}.${key} must be a number`);
   }
   return missingCode === undefined ? { codes } : { codes, missingCode };

@@ -1,6 +1,7 @@
 // Chooses the encoding of missing values: from the encoding file, else from the graph, else a default.
 // Predictions, if available, decide among several encodings.
 
+import { ownValue } from '../core/own-keys.ts';
 import { encodeRows } from '../inference/encode/encode-rows.ts';
 import { Interpreter } from '../inference/evaluate/prediction.ts';
 import { scoreRows } from '../inference/sandbox/sample-scorer.ts';
@@ -15,7 +16,7 @@ import {
 import { type MissingRule, ruleFor } from './encoding-file.ts';
 import { rowDifference } from './expected.ts';
 import { type Findings, plural } from './report-card.ts';
-import { booleanWord, MISSING_WORDS, missingIn } from './training-table.ts';
+import { booleanWord, MISSING_WORDS, missingIn, numberText } from './training-table.ts';
 
 /** Encodings of missing values that training code often uses for numbers. */
 const NUMBERS: readonly MissingChoice[] = [
@@ -50,7 +51,8 @@ function applyRule(column: DraftColumn, rule: MissingRule, problems: string[]): 
   else if (rule === 'nan' && column.input.type !== 'string') setMissing(column, { as: 'nan' });
   else if (codes && typeof rule === 'string') {
     // A missing value is replaced by a category, so the model gets the code of this category.
-    if (Object.hasOwn(codes, rule)) setMissing(column, { as: 'value', value: codes[rule]! });
+    const code = ownValue(codes, rule) ?? ownValue(codes, numberText(rule));
+    if (code !== undefined) setMissing(column, { as: 'value', value: code });
     else problems.push(`column ${name}: --encoding replaces missing values by ${rule}, which has no code`);
   } else setMissing(column, { as: 'value', value: rule });
 }

@@ -13,6 +13,7 @@ import { proposePackage } from '../../src/onboarding/register.ts';
 import { Findings } from '../../src/onboarding/report-card.ts';
 import { readTrainingTable } from '../../src/onboarding/training-table.ts';
 import { scratch } from '../support/cli.ts';
+import { type Feature, lightGbm } from '../support/lightgbm-file.ts';
 import { SEED, times } from '../support/tiers.ts';
 
 interface Read {
@@ -53,47 +54,6 @@ const catBoost = (...tested: string[]): string =>
       leaf_values: [0, 1],
     })),
   });
-
-interface Feature {
-  name: string;
-  /** The entry of feature_infos. */
-  info: string;
-  isUnused?: boolean;
-}
-
-/** A model of LightGBM with a tree for each used feature. `lists`: the text of pandas_categorical. */
-const lightGbm = (features: readonly Feature[], lists: string): string =>
-  [
-    'tree',
-    'version=v4',
-    'num_class=1',
-    'num_tree_per_iteration=1',
-    `max_feature_idx=${features.length - 1}`,
-    'objective=regression',
-    `feature_names=${features.map((f) => f.name).join(' ')}`,
-    `feature_infos=${features.map((f) => f.info).join(' ')}`,
-    '',
-    ...features.flatMap(({ isUnused, info }, i) => [
-      `Tree=${i}`,
-      ...(isUnused ? ['num_leaves=1', 'leaf_value=1'] : splitTree(i, info)),
-      '',
-    ]),
-    'end of trees',
-    '',
-    `pandas_categorical:${lists}`,
-    '',
-  ].join('\n');
-
-const splitTree = (feature: number, info: string): string[] => [
-  'num_leaves=2',
-  ...(info.startsWith('[')
-    ? ['num_cat=0', 'threshold=0.5', 'decision_type=2']
-    : ['num_cat=1', 'cat_boundaries=0 1', 'cat_threshold=1', 'threshold=0', 'decision_type=1']),
-  `split_feature=${feature}`,
-  'left_child=-1',
-  'right_child=-2',
-  'leaf_value=0 1',
-];
 
 const UNTESTED = -1;
 

@@ -1,6 +1,8 @@
 // Encodes rows of texts (samples, backgrounds, self-tests) by the same rules as applications, and derives an example
 // row.
+
 import { type ColumnBatch, type ColumnKind, newBatch, newColumns } from '../../core/batch.ts';
+import { ownValue } from '../../core/own-keys.ts';
 import { categoriesOf } from '../../model/package/category-files.ts';
 import type { ColumnSpec, Manifest } from '../../model/package/manifest.ts';
 import { type ColumnReader, columnReaders } from './column-reader.ts';
@@ -70,7 +72,9 @@ export function encodeRows(
 
 /** An application with a valid value for each column, as native JSON types. */
 export function sampleApplication(manifest: Manifest): Record<string, string | number | boolean | null> {
-  return Object.fromEntries(manifest.columns.map((c) => [c.name, sampleValue(c, manifest.baseline?.columns[c.name])]));
+  return Object.fromEntries(
+    manifest.columns.map((c) => [c.name, sampleValue(c, ownValue(manifest.baseline?.columns, c.name))]),
+  );
 }
 
 /** The example application as texts in column order. */
