@@ -102,12 +102,13 @@ function columnsOf(booster: Booster, table: TrainingTable, given: EncodingFile):
   return columns;
 }
 
-/** JSON and UBJSON numbers are read as float64. */
+/** XGBoost files are read as float64, and scoring does not match the spellings of a float beyond 2^53. */
 function checkPrecision({ library }: Booster, { values, areTexts }: CategoryList, column: string): void {
-  if (library !== 'XGBoost' || values === null || areTexts || values.every((v) => Number.isSafeInteger(Number(v))))
-    return;
+  if (values === null || areTexts) return;
+  const large = values.filter((v) => Number.isInteger(Number(v)) && !Number.isSafeInteger(Number(v)));
+  if (large.length === 0 || (library === 'LightGBM' && large.every((v) => /^-?\d+$/.test(v)))) return;
   throw refusal(
-    `the column ${column} has whole numbers beyond 2^53 as categories, which cannot be read exactly from an XGBoost file: declare the codes in --encoding, {"codes": {${JSON.stringify(column)}: {"category": 0, …}}}, or train with texts`,
+    `the column ${column} has numbers beyond 2^53 as categories, which cannot be read exactly: train with texts, or declare the codes in --encoding, {"codes": {${JSON.stringify(column)}: {"category": 0, …}}}`,
   );
 }
 
@@ -138,7 +139,7 @@ const SPELLINGS: readonly { spelling: Spelling; key: Spelling }[] = [
   booleansAs('0', '1'),
 ].flatMap((spelling) => [
   { spelling, key: AS_TEXT },
-  // The code of a number belongs to its plain text, which stands for all of its spellings.
+  // The code of a number belongs to its plain text, which scoring uses for all of its spellings.
   { spelling: (cell: string) => asInteger(spelling(cell)), key: asInteger },
 ]);
 

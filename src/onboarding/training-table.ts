@@ -211,13 +211,12 @@ const JSON_NUMBER = /^-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?$/;
 
 /**
  * The plain text of a number, for all of its spellings in JSON: 12 for 12.0. A text that is not a number, or a whole
- * number with more digits than a float64 has, is returned unchanged.
+ * number beyond 2^53, is returned unchanged.
  */
 export function numberText(text: string): string {
   if (!JSON_NUMBER.test(text)) return text;
   const number = Number(text);
-  const isExact = Number.isSafeInteger(number) || !/^-?\d+$/.test(text) || BigInt(text) === BigInt(number);
-  return isExact && Number.isFinite(number) ? String(number) : text;
+  return Number.isFinite(number) && (!Number.isInteger(number) || Number.isSafeInteger(number)) ? String(number) : text;
 }
 
 /** Whether all categories are plain texts of numbers. Another spelling of such a number is then the same category. */

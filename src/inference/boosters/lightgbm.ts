@@ -261,9 +261,20 @@ function bitsOf(words: readonly number[]): number[] {
   return bits;
 }
 
-/** Keeps all digits of whole numbers, also beyond 2^53. TypeScript does not know the third parameter of a reviver. */
+/** A whole number beyond 2^53, with its text in the file. */
+class LargeNumber {
+  readonly #source: string;
+  constructor(source: string) {
+    this.#source = source;
+  }
+  toString(): string {
+    return this.#source;
+  }
+}
+
+/** TypeScript does not know the third parameter of a reviver. */
 const exactNumber = ((_key: string, value: unknown, { source }: { source: string }) =>
-  typeof value === 'number' && /^-?\d+$/.test(source) ? BigInt(source) : value) as (
+  Number.isInteger(value) && !Number.isSafeInteger(value) ? new LargeNumber(source) : value) as (
   key: string,
   value: unknown,
 ) => unknown;
@@ -275,7 +286,6 @@ const exactNumber = ((_key: string, value: unknown, { source }: { source: string
 function pandasCategories(json: string): CategoryList[] {
   let lists: unknown;
   try {
-    // The source of a number has all digits of a whole number beyond 2^53.
     lists = JSON.parse(json, exactNumber);
   } catch {
     throw broken('pandas_categorical is not JSON');
