@@ -82,13 +82,16 @@ test('what the table says of some texts, in words', () => {
 });
 
 test.each([Infinity, 3])('the scanner, at every cut, records of up to %d bytes', { timeout: PATIENCE }, (most) => {
+  let cuts = 0;
   for (const text of texts(most === 3 ? LONGEST - 1 : LONGEST)) {
     const wanted = show(grammarRecords(text, DELIMITER, most), text);
     for (let cut = 0; cut <= text.length; cut++) {
       const found = show(scanned(text, cut, most), text);
       if (found !== wanted) expect(found, `cut at ${cut}`).toBe(wanted);
+      cuts++;
     }
   }
+  expect(cuts).toBeGreaterThan(100_000);
 });
 
 test('the line kernel lists records of the table, from the first on, and no other', { timeout: PATIENCE }, () => {
@@ -209,6 +212,7 @@ test.each(['reference', 'fast'] as const)(
     const layout = { delimiter: ',', fields: 4, columns: [], passthrough: [0, 1, 2, 3] };
     const decoder = createDecoder([], { format: 'delimited', layout }, choice);
     const batch = newBatch([], 16, 4);
+    let compared = 0;
     for (const text of texts(LONGEST - 1)) {
       const records = grammarRecords(text, DELIMITER);
       if (records.length === 0) continue;
@@ -224,7 +228,9 @@ test.each(['reference', 'fast'] as const)(
       });
       if (JSON.stringify(found) !== JSON.stringify(wanted))
         expect(found, JSON.stringify(text.toString())).toEqual(wanted);
+      compared++;
     }
+    expect(compared).toBeGreaterThan(10_000);
   },
 );
 

@@ -41,6 +41,7 @@ requireKafka('members of both clients in one group', () => {
         if (members.length > 2) await members.shift()!.member.stop();
         const fair = () => shared(...members).join() === '0,1,2,3' && members.every((m) => m.owned.size === 4 / size);
         await until(fair, `${size} members share the partitions`);
+        expect(members).toHaveLength(size);
       }
       for (const m of members) await m.member.stop();
     });
