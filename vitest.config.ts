@@ -44,7 +44,7 @@ const NOT_QUICK = [
   'test/model/signing/model-signature.test.ts',
   'test/monitor/{process-faults,tracing}.test.ts',
   'test/mutation/mutation.test.ts',
-  'test/onboarding/{compare-packages,exports,mutations,zoo}.test.ts',
+  'test/onboarding/{compare-packages,exports,mutations,own-keys,zoo}.test.ts',
   'test/oracle/crossings-reference.test.ts',
   'test/report/pages-in-browser.test.ts',
   'test/project/init.test.ts',

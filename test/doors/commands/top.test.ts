@@ -12,6 +12,7 @@ import { scratch, sluiceHere, start } from '../../support/cli.ts';
 import { faultyPortfolio } from '../../support/column-faults.ts';
 import { predictUrl, type Service } from '../../support/service.ts';
 import { sharedService } from '../../support/shared-service.ts';
+import { checkTest } from '../../support/tiers.ts';
 import { until } from '../../support/until.ts';
 
 function trusted({ running }: Service): string {
@@ -57,7 +58,7 @@ test('one measurement of a real service: rows, requests, latency, jobs, rejects 
   expect(stdout).not.toMatch(/\x1b|NaN|undefined/);
 });
 
-test('it refreshes until it is interrupted, with plain lines outside a terminal', async () => {
+checkTest('it refreshes until it is interrupted, with plain lines outside a terminal', async () => {
   const service = await sharedService();
   const { running, token } = service;
   const env = { SLUICE_API_KEY: token };
