@@ -1,9 +1,10 @@
 // Assigns the category lists of a LightGBM file, which does not name their columns. A list may belong to a number of the
 // model (an ordered pandas category), and a category of the model may have no list (`categorical_feature`).
 import type { Booster, BoosterFeature, CategoryList } from '../inference/boosters/booster.ts';
+import { numberText } from '../inference/encode/column-reader.ts';
 import type { EncodingFile } from './encoding-file.ts';
 import { plural, refusal } from './report-card.ts';
-import { booleanWord, type ColumnProfile, numberText, type TrainingTable, valuesIn } from './training-table.ts';
+import { booleanWord, type ColumnProfile, type TrainingTable, valuesIn } from './training-table.ts';
 
 export interface AssignedList {
   list: CategoryList;

@@ -1,6 +1,6 @@
 // Drafts the columns: assigns them to graph inputs, and determines how their values are read and encoded (kinds, texts, codes).
 import { ownValue } from '../core/own-keys.ts';
-import { DEFAULT_FALSE, DEFAULT_TRUE } from '../inference/encode/column-reader.ts';
+import { DEFAULT_FALSE, DEFAULT_TRUE, numberText } from '../inference/encode/column-reader.ts';
 import type { SessionInput } from '../inference/evaluate/session.ts';
 import { categoryKey, type KnownCategories, knownCategories } from '../inference/onnx/labels.ts';
 import type { ColumnSpec, InputSpec } from '../model/package/manifest.ts';
@@ -20,7 +20,6 @@ import {
   areNumbers,
   booleanWord,
   type ColumnProfile,
-  numberText,
   type TrainingTable,
   valuesIn,
   withCategories,

@@ -2,6 +2,7 @@
 // Predictions, if available, decide among several encodings.
 
 import { ownValue } from '../core/own-keys.ts';
+import { numberText } from '../inference/encode/column-reader.ts';
 import { encodeRows } from '../inference/encode/encode-rows.ts';
 import { Interpreter } from '../inference/evaluate/prediction.ts';
 import { scoreRows } from '../inference/sandbox/sample-scorer.ts';
@@ -16,7 +17,7 @@ import {
 import { type MissingRule, ruleFor } from './encoding-file.ts';
 import { rowDifference } from './expected.ts';
 import { type Findings, plural } from './report-card.ts';
-import { booleanWord, MISSING_WORDS, missingIn, numberText } from './training-table.ts';
+import { booleanWord, MISSING_WORDS, missingIn } from './training-table.ts';
 
 /** Encodings of missing values that training code often uses for numbers. */
 const NUMBERS: readonly MissingChoice[] = [

@@ -5,6 +5,7 @@ import { open } from 'node:fs/promises';
 import { parse } from 'csv-parse';
 import { SluiceError } from '../core/errors.ts';
 import { Random } from '../core/random.ts';
+import { isNumberText, numberText } from '../inference/encode/column-reader.ts';
 
 /** Maximum number of distinct values that are counted per column. A column with more values is not categorical. */
 const MAX_DISTINCT = 5000;
@@ -206,22 +207,9 @@ export const missingIn = (p: ColumnProfile): number => [...p.missing.values()].r
 /** The value of a boolean word; undefined: the text is not a boolean word. */
 export const booleanWord = (word: string): boolean | undefined => BOOLEAN_WORDS.get(word);
 
-/** Matches the spellings of numbers in JSON. */
-const JSON_NUMBER = /^-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?$/;
-
-/**
- * The plain text of a number, for all of its spellings in JSON: 12 for 12.0. A text that is not a number, or a whole
- * number beyond 2^53, is returned unchanged.
- */
-export function numberText(text: string): string {
-  if (!JSON_NUMBER.test(text)) return text;
-  const number = Number(text);
-  return Number.isFinite(number) && (!Number.isInteger(number) || Number.isSafeInteger(number)) ? String(number) : text;
-}
-
 /** Whether all categories are plain texts of numbers. Another spelling of such a number is then the same category. */
 export const areNumbers = (categories: readonly string[]): boolean =>
-  categories.length > 0 && categories.every((c) => Number.isFinite(Number(c)) && String(Number(c)) === c);
+  categories.length > 0 && categories.every(isNumberText);
 
 /** The profile of a column with these categories: if all are numbers, the spellings of a number are one value. */
 export function withCategories(profile: ColumnProfile, categories: readonly string[]): ColumnProfile {

@@ -134,6 +134,17 @@ export interface CellFault {
 const NUMBER = /^[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?$/;
 /** A number in JSON. Its text has no plus sign and no leading zeros, which would be lost as a number. */
 const JSON_NUMBER = /^-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?$/;
+
+/**
+ * The plain text of a number, for all of its spellings in JSON: 12 for 12.0. A text that is not a number, or a whole
+ * number beyond 2^53, is returned unchanged.
+ */
+export function numberText(text: string): string {
+  if (!JSON_NUMBER.test(text)) return text;
+  const number = Number(text);
+  return Number.isFinite(number) && (!Number.isInteger(number) || Number.isSafeInteger(number)) ? String(number) : text;
+}
+
 /** From this magnitude on, numbers become infinite as float32. */
 const FLOAT32_LIMIT = 3.4028235677973366e38;
 
@@ -307,10 +318,7 @@ export class ColumnReader {
    */
   #respelled(text: string): string | null {
     const number = this.notation ? plainNumber(text, this.notation) : text;
-    if (number === null || !JSON_NUMBER.test(number)) return null;
-    const value = Number(number);
-    if (Number.isInteger(value) && !Number.isSafeInteger(value)) return null;
-    const plain = String(value);
+    const plain = number === null ? text : numberText(number);
     return plain !== text && (this.codes.has(plain) || this.missingTexts.has(plain)) ? plain : null;
   }
 
@@ -390,7 +398,7 @@ function areAll(values: readonly string[], test: (text: string) => boolean): boo
 /**
  * Whether converting the text to a number and back yields the same text, so that the conversion loses no information.
  */
-const isNumberText = (text: string): boolean => String(Number(text)) === text && Number.isFinite(Number(text));
+export const isNumberText = (text: string): boolean => String(Number(text)) === text && Number.isFinite(Number(text));
 const isBooleanText = (text: string): boolean => text === 'true' || text === 'false';
 
 /** Creates one reader per column, in package order. `decimals`: columns whose strings are decimals of a typed table. */
