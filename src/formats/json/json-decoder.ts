@@ -85,8 +85,8 @@ export class JsonDecoder implements Decoder {
     const wrong = this.#wrongKey(members);
     // A rejected row keeps its passthrough columns, which identify it. With `*`, they are dropped, because an unchecked
     // key could collide with an output field.
-    if (wrong === null || this.#layout.passthrough !== '*') this.#echo(members, row, batch);
-    if (wrong) return wrong;
+    const broken = wrong === null || this.#layout.passthrough !== '*' ? this.#echo(members, row, batch) : null;
+    if (wrong ?? broken) return wrong ?? broken;
     const object = value as Record<string, unknown>;
     for (let c = 0; c < this.#readers.length; c++) {
       const reader = this.#readers[c]!;
@@ -146,18 +146,34 @@ export class JsonDecoder implements Decoder {
     return `key ${place} of the object is neither a model column nor passed through${meant}`;
   }
 
-  #echo(members: readonly JsonToken[], row: number, batch: ColumnBatch): void {
+  /** Copies passthrough tokens. Rejects a text that no output but JSON could contain unchanged. */
+  #echo(members: readonly JsonToken[], row: number, batch: ColumnBatch): RecordFault | null {
+    let broken: RecordFault | null = null;
     if (this.#layout.passthrough === '*') {
       const rest = members.flatMap(({ key, token }) => {
         const meant = this.#known.has(key) ? null : this.#names.meaning(key, this.#used);
-        return meant === null ? [] : [`${JSON.stringify(meant)}:${token}`];
+        if (meant === null) return [];
+        // The message does not name the column, because its name may be a value of the input.
+        if (isBroken(token)) broken = halfPair(null);
+        return [`${JSON.stringify(meant)}:${token}`];
       });
-      batch.passthrough[0]![row] = rest.join(',');
-      return;
+      batch.passthrough[0]![row] = broken === null ? rest.join(',') : '';
+      return broken;
     }
-    for (const m of members) {
-      const at = this.#echoed.get(m.key);
-      if (at !== undefined) batch.passthrough[at]![row] = m.token;
+    for (const { key, token } of members) {
+      const at = this.#echoed.get(key);
+      if (at === undefined) continue;
+      const isTorn = isBroken(token);
+      if (isTorn) broken = halfPair(this.#layout.passthrough[at]!);
+      batch.passthrough[at]![row] = isTorn ? null : token;
     }
+    return broken;
   }
 }
+
+/** Whether a string token contains half a surrogate pair, which only an escape can write. */
+const isBroken = (token: string): boolean =>
+  token.startsWith('"') && token.includes('\\u') && !(JSON.parse(token) as string).isWellFormed();
+
+const halfPair = (column: string | null): RecordFault =>
+  fault('invalid_utf8', column, 'a passthrough text contains half a surrogate pair');

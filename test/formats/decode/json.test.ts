@@ -242,7 +242,22 @@ test('the same cells and faults as JSON.parse in any bytes', () => {
     },
     {
       weight: 3,
-      arbitrary: fc.constantFrom('{', '}', '"', '\\', ':', ' ', 'null', 'true', 'false', '[', ']', '\\u00e9'),
+      arbitrary: fc.constantFrom(
+        '{',
+        '}',
+        '"',
+        '\\',
+        ':',
+        ' ',
+        'null',
+        'true',
+        'false',
+        '[',
+        ']',
+        '\\u00e9',
+        '\\ud83d',
+        '\\ude00',
+      ),
     },
     { weight: 1, arbitrary: fc.string({ unit: 'binary', maxLength: 3 }) },
   );
@@ -252,6 +267,13 @@ test('the same cells and faults as JSON.parse in any bytes', () => {
     }),
     { numRuns: times('bytes as JSON', { quick: 2_000, check: 10_000, campaigns: 500_000 }) },
   );
+});
+
+test('half a surrogate pair in a passthrough text rejects its row, in every decoder', () => {
+  const both = new Differential([READERS[0]!], { format: 'json', layout: { ...LAYOUT, passthrough: ['id'] } }, 1);
+  const ids = ['\\ud83d', '\\ude00', 'a\\ud83db', '\\ude00\\ud83d', '\\ud83d\\ude00', '\\\\ud83d', '😀', '\\u00e9'];
+  const text = ids.map((id) => `{"amount":1,"id":"${id}"}\n`).join('');
+  expect(both.compare(recordsIn(Buffer.from(text), lines()), 512).rejected).toBe(4);
 });
 
 /** Generated applications with a value in every column, as texts. */
