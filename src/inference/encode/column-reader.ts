@@ -356,7 +356,7 @@ export class ColumnReader {
   }
 
   readNumber(value: number, out: ColumnData, i: number): CellFault | null {
-    if (this.nullNumbers.has(value)) return this.readMissing(out, i);
+    if (this.nullNumbers.size > 0 && this.nullNumbers.has(value)) return this.readMissing(out, i);
     if (!(value >= this.min && value <= this.max)) return this.#faults.range;
     if (this.wholeNumbers && !Number.isInteger(value)) return this.#faults.whole;
     out.numbers[i] = value;
