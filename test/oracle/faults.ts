@@ -51,7 +51,7 @@ export const FAULTS: readonly Fault[] = [
   ]),
   ...inFile('src/formats/json/json-decoder.ts', [
     ['the outcome is read as any other key', 'if (meant === outcome) {', 'if (meant === null) {'],
-    ['rejected rows lose what identifies them', "if (wrong === null || this.#layout.passthrough !== '*') this.#echo(members, row, batch);", 'if (wrong === null) this.#echo(members, row, batch);'],
+    ['rejected rows lose what identifies them', "wrong === null || this.#layout.passthrough !== '*' ? this.#echo(members, row, batch) : null;", 'wrong === null ? this.#echo(members, row, batch) : null;'],
   ]),
   ...inFile('src/formats/columns/columns-decoder.ts', [
     ['the words of another list', 'if (this.#words?.id !== words.id) this.#words = new WordMeanings(this.#reader, words);', 'this.#words ??= new WordMeanings(this.#reader, words);'],
