@@ -3,7 +3,7 @@ import { type DataType, type Field, Type } from '@uwdata/flechette';
 import { EventLoopTurns } from '../../core/async.ts';
 import type { ValueKind } from '../../core/block.ts';
 import { SluiceError } from '../../core/errors.ts';
-import { type ColumnSource, fitRows, keysOf, type LineBatch } from '../columns/line-batch.ts';
+import { type ColumnSource, fillBatch, fitRows, keysOf, type LineBatch } from '../columns/line-batch.ts';
 import { TableBudget } from '../columns/table-limits.ts';
 import { ArrowBatches, schemaFields } from './arrow-batches.ts';
 import { ArrowColumn, isFlat, kindOfField } from './arrow-column.ts';
@@ -92,10 +92,7 @@ class ArrowTable implements ColumnSource {
     await this.#turns.pass();
     try {
       const rows = fitRows(this.#columns, Math.min(batch.capacity, this.#left));
-      batch.marks.begin(rows, this.recordBytes);
-      for (let c = 0; c < this.#columns.length; c++) this.#columns[c]!.take(batch.columns[c]!, rows, batch.marks);
-      for (const c of this.#unused) batch.columns[c]!.clear(rows);
-      batch.rows = rows;
+      fillBatch(batch, this.#columns, { rows, recordBytes: this.recordBytes, unused: this.#unused });
       this.#left -= rows;
     } catch (cause) {
       throw broken(cause);

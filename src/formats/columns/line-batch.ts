@@ -124,6 +124,23 @@ export class LineBatch {
   }
 }
 
+interface TakenColumn {
+  /** Writes the next rows to `out`. */
+  take(out: BatchColumn, rows: number, marks: RowMarks): void;
+}
+
+/** Fills a batch with the next rows of all columns. `unused`: indexes of the columns whose values become null. */
+export function fillBatch(
+  batch: LineBatch,
+  columns: readonly TakenColumn[],
+  { rows, recordBytes, unused }: { rows: number; recordBytes: number; unused: readonly number[] },
+): void {
+  batch.marks.begin(rows, recordBytes);
+  for (let c = 0; c < columns.length; c++) columns[c]!.take(batch.columns[c]!, rows, batch.marks);
+  for (const c of unused) batch.columns[c]!.clear(rows);
+  batch.rows = rows;
+}
+
 /** For each column: the text that precedes its value in a line. */
 export const keysOf = (names: readonly string[]): Uint8Array[] =>
   names.map((name, i) => new Uint8Array(Buffer.from(`${i === 0 ? '{' : ','}${JSON.stringify(name)}:`)));

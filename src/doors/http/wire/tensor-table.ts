@@ -4,6 +4,7 @@ import type { ValueKind } from '../../../core/block.ts';
 import {
   type BatchColumn,
   type ColumnSource,
+  fillBatch,
   fitRows,
   type LineBatch,
   type RowMarks,
@@ -46,9 +47,7 @@ export class TensorTable implements ColumnSource {
   async next(batch: LineBatch): Promise<boolean> {
     if (this.#row === this.#rows) return false;
     const rows = fitRows(this.#columns, Math.min(batch.capacity, this.#rows - this.#row));
-    batch.marks.begin(rows, this.recordBytes);
-    for (const [c, column] of this.#columns.entries()) column.take(batch.columns[c]!, rows, batch.marks);
-    batch.rows = rows;
+    fillBatch(batch, this.#columns, { rows, recordBytes: this.recordBytes, unused: [] });
     this.#row += rows;
     return true;
   }
