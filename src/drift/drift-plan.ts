@@ -1,5 +1,6 @@
 // The drift plan of a model: the bins of its baseline, and the position of each column's counts in a flat list of cells.
 import { isDeepStrictEqual } from 'node:util';
+import { ownValue } from '../core/own-keys.ts';
 import { type ColumnReader, columnReaders } from '../inference/encode/column-reader.ts';
 import { leastFloat32 } from '../inference/evaluate/prediction.ts';
 import type { Manifest } from '../model/package/manifest.ts';
@@ -89,7 +90,7 @@ export class DriftPlan {
     // The score comes first, so that it always gets a sketch.
     if (score) add(null, -1, score, {});
     for (const [column, reader] of columnReaders(manifest).entries()) {
-      const own = Object.hasOwn(baseline.columns, reader.name) ? baseline.columns[reader.name]! : null;
+      const own = ownValue(baseline.columns, reader.name);
       const binned = own && binsOf(reader, own);
       if (binned) add(reader.name, column, binned, own);
     }

@@ -367,7 +367,7 @@ export function draftColumns(sources: Sources): Draft {
 function draftColumn(column: DraftColumn, rules: ColumnRules): void {
   const { spec, input, profile } = column;
   const { findings } = rules;
-  const codes = Object.hasOwn(rules.encoding.codes, spec.name) ? rules.encoding.codes[spec.name]! : undefined;
+  const codes = ownValue(rules.encoding.codes, spec.name);
   spec.missing = { values: missingWords(column, codes) };
   reportMissingWords(column, findings);
   const values = valuesIn(profile);

@@ -7,6 +7,7 @@ import { didYouMean } from '../../core/did-you-mean.ts';
 import { SluiceError } from '../../core/errors.ts';
 import { underFileLock } from '../../core/file-lock.ts';
 import { fileFault } from '../../core/file-system.ts';
+import { ownValue } from '../../core/own-keys.ts';
 import { loadPackage, versionOf } from '../package/load-package.ts';
 import type { ModelPackage } from '../package/model-package.ts';
 import { hashFolder, stampOf } from '../package/package-hash.ts';
@@ -97,7 +98,7 @@ export class FolderRegistry implements Registry {
       const entry = await this.#standing(folder, id);
       const model = to === null ? null : await this.#load(path.join(folder, id, assertTarget(entry, to)));
       if (model) assertApprovedHash(entry, to!, model);
-      const from = Object.hasOwn(entry.aliases, alias) ? entry.aliases[alias]! : null;
+      const from = ownValue(entry.aliases, alias) ?? null;
       if (to === null && from === null) throw new SluiceError('model_not_found', `${id} has no alias ${alias}`);
       const { [alias]: _, ...others } = entry.aliases;
       const aliases = Object.fromEntries(Object.entries(to === null ? others : { ...others, [alias]: to }).sort());

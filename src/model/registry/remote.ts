@@ -335,7 +335,7 @@ export class RemoteRegistry implements Registry {
     const ref = parseReference(reference);
     const changes = this.#changes;
     try {
-      const model = await this.#find(reference, ref);
+      const model = await this.#find(reference, ref, changes);
       if (changes === this.#changes) this.#keep(reference, { model, at: monotonicMs(), used });
       this.#follow();
       return model;
@@ -347,10 +347,12 @@ export class RemoteRegistry implements Registry {
     }
   }
 
-  /** Resolves the reference in the store. If the store is unreachable, uses the last resolved version. */
-  async #find(reference: string, ref: Reference): Promise<ModelPackage> {
+  /**
+   * Resolves the reference in the store. If the store is unreachable, uses the last resolved version. `changes`: value
+   * of `#changes` when the lookup began.
+   */
+  async #find(reference: string, ref: Reference, changes: number): Promise<ModelPackage> {
     try {
-      const changes = this.#changes;
       const entry = await this.#once(`entry ${changes} ${ref.id}`, () => this.#entry(ref.id));
       if (!entry) return await this.#findBehind(reference, ref);
       const version = pickVersion(entry, ref);

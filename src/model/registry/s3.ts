@@ -6,6 +6,7 @@ import { formatYaml } from '../../config/yaml.ts';
 import { epochMs, sleep } from '../../core/clock.ts';
 import { didYouMean } from '../../core/did-you-mean.ts';
 import { SluiceError } from '../../core/errors.ts';
+import { ownValue } from '../../core/own-keys.ts';
 import { unavailable } from '../../storage/http-client.ts';
 import { S3Client, type S3ClientOptions, type S3Object } from '../../storage/s3/s3-client.ts';
 import type { PackageFile } from '../package/model-package.ts';
@@ -143,7 +144,7 @@ export class S3Store implements Store {
     const { alias, to } = move;
     for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
       const current = await this.#aliases(id);
-      const from = Object.hasOwn(current.aliases, alias) ? current.aliases[alias]! : null;
+      const from = ownValue(current.aliases, alias) ?? null;
       if (to === null && from === null) {
         throw new SluiceError(
           'model_not_found',
