@@ -86,7 +86,8 @@ export class JsonDecoder implements Decoder {
     // A rejected row keeps its passthrough columns, which identify it. With `*`, they are dropped, because an unchecked
     // key could collide with an output field.
     const broken = wrong === null || this.#layout.passthrough !== '*' ? this.#echo(members, row, batch) : null;
-    if (wrong ?? broken) return wrong ?? broken;
+    const refused = wrong ?? broken;
+    if (refused) return refused;
     const object = value as Record<string, unknown>;
     for (let c = 0; c < this.#readers.length; c++) {
       const reader = this.#readers[c]!;
@@ -94,8 +95,8 @@ export class JsonDecoder implements Decoder {
       if (!Object.hasOwn(object, key)) {
         return fault('missing_column', reader.name, 'the column is missing');
       }
-      const refused = reader.readNative(object[key], batch.columns[c]!, row);
-      if (refused) return fault(refused.code, reader.name, refused.message);
+      const bad = reader.readNative(object[key], batch.columns[c]!, row);
+      if (bad) return fault(bad.code, reader.name, bad.message);
     }
     return null;
   }
@@ -163,9 +164,9 @@ export class JsonDecoder implements Decoder {
     for (const { key, token } of members) {
       const at = this.#echoed.get(key);
       if (at === undefined) continue;
-      const isTorn = isBroken(token);
-      if (isTorn) broken = halfPair(this.#layout.passthrough[at]!);
-      batch.passthrough[at]![row] = isTorn ? null : token;
+      const refused = isBroken(token) ? halfPair(this.#layout.passthrough[at]!) : null;
+      broken = refused ?? broken;
+      batch.passthrough[at]![row] = refused ? null : token;
     }
     return broken;
   }
