@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -85,6 +85,14 @@ def frame_for(model: Any, X: pd.DataFrame) -> pd.DataFrame:
     return X
 
 
+def own_scores(scores: Callable[[pd.DataFrame], np.ndarray], frame: pd.DataFrame) -> np.ndarray:
+    """The scores of the frame that was passed to fit. Raises CannotRegister if the model rejects it."""
+    try:
+        return scores(frame)
+    except Exception as error:
+        raise CannotRegister([Problem("the model", f"it fails on its own frame: {first_line(error)}", "Pass the fitted model and the frame that was passed to fit.")]) from error  # fmt: skip
+
+
 def export_sklearn(model: Any, X: pd.DataFrame, tolerance: float, flags: frozenset[str] = frozenset()) -> Export:
     """Exports a fitted estimator or pipeline. Raises CannotRegister with every problem."""
     frame = frame_for(model, X)
@@ -108,10 +116,7 @@ def export_sklearn(model: Any, X: pd.DataFrame, tolerance: float, flags: frozens
     used = {n: c for n, c in columns.items() if n in first.rules and isinstance(c, Column)}
 
     sample = sample_of(frame)
-    try:
-        expected = scores_of(model, sample)
-    except Exception as error:
-        raise CannotRegister([Problem("the model", f"it fails on its own frame: {first_line(error)}", "Pass the fitted model and the frame that was passed to fit.")]) from error  # fmt: skip
+    expected = own_scores(lambda data: scores_of(model, data), sample)
 
     second, block = walk(GraphBuilder(), first)
     folded = export_folded(model, estimator, frame, block, second, sample, expected, used, tolerance, flags)

@@ -45,11 +45,12 @@ def number_text(value: Any) -> str:
         return str(int(value))
     sign, digits, exponent = Decimal(str(value if isinstance(value, np.floating) else float(value))).as_tuple()
     assert isinstance(exponent, int), value
-    figures = "".join(map(str, digits)).lstrip("0").rstrip("0")
+    whole = "".join(map(str, digits)).lstrip("0")
+    figures = whole.rstrip("0")
     if not figures:
         return "0"
     # The position of the decimal point, relative to the first figure.
-    point = exponent + len("".join(map(str, digits)).lstrip("0"))
+    point = exponent + len(whole)
     if len(figures) <= point <= 21:
         text = figures + "0" * (point - len(figures))
     elif 0 < point <= 21:

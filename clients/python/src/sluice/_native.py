@@ -15,8 +15,8 @@ import numpy as np
 import pandas as pd
 
 from ._encoding import MISSING_KEYS, Rule, coded, encode_cells, encoding_file
-from ._errors import CannotRegister, Problem, first_line
-from ._export import SPECIAL_ROWS, Compared, Export, expectations
+from ._errors import CannotRegister, Problem
+from ._export import SPECIAL_ROWS, Compared, Export, expectations, own_scores
 from ._frame import Column, as_files, cells_of, large_float, read_column
 from ._probes import fullest_row, missing_value, sample_of, some_rows, unseen_value, with_value
 from ._trees import early_stop_problem
@@ -297,12 +297,9 @@ def export_native(
     if problems:
         raise CannotRegister(problems)
     sample = sample_of(X)
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            expected = native.scores(sample)
-    except Exception as error:
-        raise CannotRegister([Problem("the model", f"it fails on its own frame: {first_line(error)}", "Pass the fitted model and the frame that was passed to fit.")]) from error  # fmt: skip
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        expected = own_scores(native.scores, sample)
     special = settle_native(native, X, columns, rules, flags)
     compared = [Compared(cells_of(as_files(sample, flags, coded(rules))), expected), *special]
     return checked(native, list(X.columns), rules, compared, type(model).__name__, tolerance, flags)
