@@ -22,6 +22,10 @@ interface Answer {
   error?: object;
 }
 
+/** Runs `model add` for a model file. */
+const addModel = (file: string, table = path.join(FIXTURE, 'train.csv')) =>
+  sluiceHere(['model', 'add', file, '--id', 'm', '--training-data', table, '--registry', scratch()]);
+
 /** Registers the model of `folder` with its predictions, and compares the holdout with those of the library. */
 async function checkRegistration(folder: string): Promise<void> {
   const about = JSON.parse(readFileSync(path.join(folder, 'about.json'), 'utf8')) as { file: string; task: string };
@@ -102,17 +106,7 @@ test('a table without a column of the model is rejected with the names', async (
   const table = path.join(scratch(), 'train.csv');
   const text = readFileSync(path.join(FIXTURE, 'train.csv'), 'utf8');
   writeFileSync(table, text.replace('postcode', 'zip'));
-  const added = await sluiceHere([
-    'model',
-    'add',
-    path.join(FIXTURE, 'model.txt'),
-    '--id',
-    'm',
-    '--training-data',
-    table,
-    '--registry',
-    scratch(),
-  ]);
+  const added = await addModel(path.join(FIXTURE, 'model.txt'), table);
   expect(added.code).toBe(1);
   expect(added.stderr).toContain('columns that the training table does not have: postcode');
 });
@@ -120,34 +114,14 @@ test('a table without a column of the model is rejected with the names', async (
 test('binary files of CatBoost are rejected with the way to save them', async () => {
   const file = path.join(scratch(), 'model.cbm');
   writeFileSync(file, Buffer.concat([Buffer.from('CBM1'), Buffer.alloc(100)]));
-  const added = await sluiceHere([
-    'model',
-    'add',
-    file,
-    '--id',
-    'm',
-    '--training-data',
-    path.join(FIXTURE, 'train.csv'),
-    '--registry',
-    scratch(),
-  ]);
+  const added = await addModel(file);
   expect(added.stderr).toContain('save_model(file, format="json")');
   expect(added.stderr).toContain('docs/exporting.md');
 });
 
 test('an early stopped Booster of XGBoost is rejected with both ways to save it', async () => {
   const early = 'test/fixtures/boosters/xgb-early/model.json';
-  const added = await sluiceHere([
-    'model',
-    'add',
-    early,
-    '--id',
-    'm',
-    '--training-data',
-    path.join(FIXTURE, 'train.csv'),
-    '--registry',
-    scratch(),
-  ]);
+  const added = await addModel(early);
   expect(added.code).toBe(1);
   expect(added.stderr).toContain('[registration_refused]');
   expect(added.stderr).toContain('save booster[: booster.best_iteration + 1]');
