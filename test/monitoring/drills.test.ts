@@ -38,6 +38,8 @@ interface Drill {
   needs?: readonly ToolName[];
   /** Part of the sample that `npm run check` does. */
   sample?: true;
+  /** It fills a disk of its own. */
+  ownDisk?: boolean;
 }
 
 const rows = (count: number, seed: number, faults = 0): Buffer =>
@@ -186,6 +188,7 @@ const DRILLS: readonly Drill[] = [
   {
     what: 'the disk for answers is full',
     alerts: ['SluiceDiskLow'],
+    ownDisk: true,
     needs: ['unshare as root'],
     options: (folder, ends) => {
       const disk = path.join(folder, 'disk');
@@ -199,6 +202,7 @@ const DRILLS: readonly Drill[] = [
   {
     what: 'the disk for the audit log is full',
     alerts: ['SluiceAuditFailed', 'SluiceDiskLow'],
+    ownDisk: true,
     needs: ['unshare as root'],
     options: (folder, ends) => {
       const disk = path.join(folder, 'disk');
@@ -306,7 +310,7 @@ const DRILLS: readonly Drill[] = [
   },
 ];
 
-async function drill({ what, alerts, may = [], options = {}, bring, again }: Drill): Promise<void> {
+async function drill({ what, alerts, may = [], ownDisk = false, options = {}, bring, again }: Drill): Promise<void> {
   await using ends = new AsyncDisposableStack();
   const folder = mkdtempSync(path.join(tmpdir(), 'sluice-drill-'));
   ends.defer(() => rmSync(folder, { recursive: true, force: true }));
@@ -317,7 +321,7 @@ async function drill({ what, alerts, may = [], options = {}, bring, again }: Dri
     typeof options === 'function' ? await options(folder, ends) : options,
   );
   const targets = [...service.targets, { job: 'node', port: collector.port }];
-  await using watch = await Watch.start({ targets, divisor: DRILL_DIVISOR });
+  await using watch = await Watch.start({ targets, divisor: DRILL_DIVISOR, ownDisk });
   const scene: Scene = { service, watch, folder, text };
   {
     await using _load = new Load((round) => service.predict(healthy(round)));

@@ -2,14 +2,14 @@
 import { expect } from 'vitest';
 import { generatePortfolio } from '../../src/demo/portfolio.ts';
 import { ALERTS } from '../../tools/alerts/alert-table.ts';
-import { DRILL_DIVISOR, Load, quietFor, watched } from '../support/alert-drill.ts';
+import { HEALTHY_DIVISOR, Load, quietFor, watched } from '../support/alert-drill.ts';
 import { serveText, Watch } from '../support/prometheus.ts';
 import { times } from '../support/tiers.ts';
 import { checkTestNeeding } from '../support/tools.ts';
 import { WatchedRun } from '../support/watched-run.ts';
 import { WatchedService } from '../support/watched-service.ts';
 
-const SECONDS = times('healthy seconds of a service', { quick: 0, check: 12, campaigns: 60 });
+const SECONDS = times('healthy seconds of a service', { quick: 0, check: 36, campaigns: 180 });
 /** Every round has other applicants: the same hundred repeated would be a drifted population. */
 const applicants = (round: number): Buffer =>
   Buffer.concat([...generatePortfolio({ rows: 100, seed: 2000 + round, faults: 1 })]);
@@ -35,7 +35,7 @@ checkTestNeeding(
     const targets = [...service.targets, ...run.targets, { job: 'node', port: collector.port }];
     // With windows as shipped, and with windows short enough to be full within the test.
     await using shipped = await Watch.start({ targets, divisor: 1, immediate: true });
-    await using divided = await Watch.start({ targets, divisor: DRILL_DIVISOR, immediate: true });
+    await using divided = await Watch.start({ targets, divisor: HEALTHY_DIVISOR, immediate: true });
     for (const watch of [shipped, divided]) {
       await watched(watch);
       expect(await watch.loadedAlerts()).toEqual({ alerts: ALERTS.length, waiting: 0 });

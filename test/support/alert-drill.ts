@@ -5,6 +5,8 @@ import type { Watch } from './prometheus.ts';
 
 /** Times of the rules are divided by this: a minute is a second. */
 export const DRILL_DIVISOR = 60;
+/** The same for what has to raise no alert at all: a scrape may take 3 s, so that a busy machine does not look like one that is down. */
+export const HEALTHY_DIVISOR = 20;
 /** After the alert others have so long to come, and must not: longer than any `for`. */
 const SETTLED_MS = 20_000;
 
@@ -66,8 +68,10 @@ export async function settled(watch: Watch, ms = SETTLED_MS): Promise<string[]> 
 
 /** Resolves when everything is scraped and was for some time, so that counters are known from before. */
 export async function watched(watch: Watch): Promise<void> {
+  const last = (scrapes: number): string => `up[${scrapes * watch.interval}s]`;
+  const expr = `min(min_over_time(${last(5)})) == 1 and min(count_over_time(${last(8)})) > 5`;
   for (const end = Date.now() + PATIENCE_MS; ; await sleep(200)) {
-    const up = await watch.query('min(min_over_time(up[5s])) == 1 and min(count_over_time(up[8s])) > 5');
+    const up = await watch.query(expr);
     if (up.length > 0) return;
     if (Date.now() > end) throw new Error(`not scraped: ${JSON.stringify(await watch.unscraped())}`);
   }

@@ -1,6 +1,6 @@
 // A real Prometheus, and a real Alertmanager in front of a webhook, each in a folder of its own and gone with the process that started it.
 import { type ChildProcess, spawn } from 'node:child_process';
-import { mkdirSync, mkdtempSync, openSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, openSync, readFileSync, rmSync, statfsSync, writeFileSync } from 'node:fs';
 import http from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
@@ -39,10 +39,18 @@ export interface Told {
   annotations: Record<string, string>;
 }
 
+/** With less free space, neighbours on the disk of the machine could raise `SluiceDiskLow`, which needs less than 10 GiB. */
+const ROOMY_BYTES = 20 * 1024 ** 3;
+
+/** The longest time between two scrapes, which is also how long a scrape may take. */
+const LONGEST_INTERVAL_S = 3;
+
 export interface WatchOptions {
   targets: readonly ScrapeTarget[];
-  /** Divides the times of the rules: 60 makes a second of a minute. */
+  /** Divides the times of the rules: 60 makes a second of a minute. Such a minute has at least one scrape. */
   divisor: number;
+  /** The test fills a disk of its own: free space is watched even if the machine has little of it. */
+  ownDisk?: boolean;
   /** Sets every `for` to 0, so that an alert fires at the first evaluation that finds anything. */
   immediate?: boolean;
 }
@@ -55,11 +63,17 @@ export class Watch implements AsyncDisposable {
   readonly #webhook: http.Server;
   readonly #divisor: number;
   readonly #immediate: boolean;
+  readonly #watchesDisks: boolean;
+  /** Seconds between two scrapes. */
+  readonly interval: number;
   #ports = { prometheus: 0, alertmanager: 0 };
 
-  private constructor({ divisor, immediate = false }: WatchOptions) {
+  private constructor({ divisor, ownDisk = false, immediate = false }: WatchOptions) {
     this.#divisor = divisor;
     this.#immediate = immediate;
+    this.interval = Math.max(1, Math.min(LONGEST_INTERVAL_S, Math.round(60 / divisor)));
+    const { bavail, bsize } = statfsSync(this.folder);
+    this.#watchesDisks = ownDisk || bavail * bsize > ROOMY_BYTES;
     this.#webhook = http.createServer((request, response) => {
       const chunks: Buffer[] = [];
       request.on('data', (chunk: Buffer) => chunks.push(chunk));
@@ -97,14 +111,17 @@ export class Watch implements AsyncDisposable {
 
   /** Whom it scrapes from now on. */
   scrape(targets: readonly ScrapeTarget[]): void {
+    const interval = `${this.interval}s`;
+    const withoutDisks = { source_labels: ['__name__'], regex: 'sluice_disk_free_bytes', action: 'drop' };
     const config = {
-      global: { scrape_interval: '1s', scrape_timeout: '1s', evaluation_interval: '1s' },
+      global: { scrape_interval: interval, scrape_timeout: interval, evaluation_interval: interval },
       rule_files: [path.join(this.folder, 'rules.yaml')],
       alerting: { alertmanagers: [{ static_configs: [{ targets: [`127.0.0.1:${this.#ports.alertmanager}`] }] }] },
       scrape_configs: targets.map(({ job, port, path: metricsPath = '/metrics', token }) => ({
         job_name: job,
         metrics_path: metricsPath,
         static_configs: [{ targets: [`127.0.0.1:${port}`] }],
+        ...(this.#watchesDisks ? {} : { metric_relabel_configs: [withoutDisks] }),
         ...(token === undefined
           ? {}
           : {
@@ -194,7 +211,7 @@ export class Watch implements AsyncDisposable {
       `--web.listen-address=127.0.0.1:${this.#ports.prometheus}`,
       '--web.enable-lifecycle',
       // A series that is gone shall be so after a few scrapes, as it is in production.
-      '--query.lookback-delta=10s',
+      `--query.lookback-delta=${10 * this.interval}s`,
       '--rules.alert.resend-delay=2s',
     ]);
   }

@@ -1,6 +1,6 @@
 // Scrapes a healthy run of a topic with a real Prometheus: none of the shipped rules may raise an alert, even for a moment.
 import { expect } from 'vitest';
-import { DRILL_DIVISOR, Load, quietFor, watched } from '../../support/alert-drill.ts';
+import { HEALTHY_DIVISOR, Load, quietFor, watched } from '../../support/alert-drill.ts';
 import { KafkaCluster } from '../../support/kafka/cluster.ts';
 import { requireKafka } from '../../support/kafka/require.ts';
 import { WatchedPipeline } from '../../support/kafka/watched-pipeline.ts';
@@ -8,7 +8,7 @@ import { Watch } from '../../support/prometheus.ts';
 import { TIER, times } from '../../support/tiers.ts';
 import { checkTestNeeding } from '../../support/tools.ts';
 
-const SECONDS = times('healthy seconds of a topic', { quick: 0, check: 10, campaigns: 60 });
+const SECONDS = times('healthy seconds of a topic', { quick: 0, check: 30, campaigns: 180 });
 
 requireKafka('a healthy topic run', () => {
   checkTestNeeding(['Prometheus', 'Alertmanager'], 'raises no alert', async () => {
@@ -23,7 +23,7 @@ requireKafka('a healthy topic run', () => {
     await using _load = new Load(() => pipeline.send(50), 300);
     await using ends = new AsyncDisposableStack();
     // Windows as shipped are those of test/monitoring/healthy.test.ts, too; windows that are full within the test find more.
-    const divisors = TIER === 'campaigns' ? [DRILL_DIVISOR, 1] : [DRILL_DIVISOR];
+    const divisors = TIER === 'campaigns' ? [HEALTHY_DIVISOR, 1] : [HEALTHY_DIVISOR];
     const watches: Watch[] = [];
     for (const divisor of divisors) {
       watches.push(ends.use(await Watch.start({ targets: pipeline.targets, divisor, immediate: true })));
