@@ -3,8 +3,11 @@
 import type { DriftSum } from './drift-counts.ts';
 import type { DriftPlan, MeasuredColumn } from './drift-plan.ts';
 
-/** PSI from which a distribution is treated as shifted. This is the usual threshold in credit scoring. */
-const SHIFTED = 0.2;
+/**
+ * The usual levels in credit scoring: a PSI below `moved` counts as stable, one from `drifted` on as that of another
+ * population.
+ */
+export const PSI_LEVELS = { moved: 0.1, drifted: 0.25 } as const;
 
 /** Fraction that is assumed for an empty bin. */
 const EMPTY_SHARE = 0.0001;
@@ -162,7 +165,7 @@ export function driftFigures({ enough, score, columns }: DriftReport): DriftFigu
     scorePsi: score?.psi ?? null,
     psiMax: most((c) => c.psi ?? 0),
     psiMaxColumn: columns.toSorted((a, b) => (b.psi ?? 0) - (a.psi ?? 0))[0]?.column ?? null,
-    drifted: columns.filter((c) => (c.psi ?? 0) >= SHIFTED).length,
+    drifted: columns.filter((c) => (c.psi ?? 0) >= PSI_LEVELS.drifted).length,
     unseenMax: most((c) => c.now!.unseen),
     missingShiftMax: most((c) => c.now!.missing - c.training.missing),
   };
@@ -200,7 +203,7 @@ const NOTABLE = { unseen: 0.01, outOfRange: 0.01, missing: 0.05 } as const;
 /** The largest ratio of a measure of a column to its threshold. The column is reported if the ratio is at least 1. */
 const notability = ({ psi, missing, missingInTraining, unseen, outOfRange }: ColumnDigest): number =>
   Math.max(
-    (psi ?? 0) / SHIFTED,
+    (psi ?? 0) / PSI_LEVELS.drifted,
     Math.abs(missing - missingInTraining) / NOTABLE.missing,
     unseen / NOTABLE.unseen,
     (outOfRange ?? 0) / NOTABLE.outOfRange,
@@ -234,7 +237,7 @@ export const percent = (share: number): string => `${(100 * share).toFixed(1)} %
 export function driftWords({ rows, scorePsi, columns }: DriftDigest): string | null {
   // Columns are reported only if there are enough rows, because a few rows always differ from the training data.
   const out = rows < FEWEST_ROWS ? [] : columns.filter((column) => notability(column) >= 1);
-  if (out.length === 0 && (scorePsi ?? 0) < SHIFTED) return null;
+  if (out.length === 0 && (scorePsi ?? 0) < PSI_LEVELS.drifted) return null;
   const score = scorePsi === null ? '' : ` (PSI of the score ${scorePsi.toFixed(2)})`;
   const cells = out
     .slice(0, TOLD_COLUMNS)

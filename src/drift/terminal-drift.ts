@@ -1,11 +1,9 @@
 // Formats the scores of a run and the columns with the largest drift as lines for a terminal of limited width.
 import { named } from '../core/log.ts';
-import { type ColumnDigest, type DriftReport, driftDigest, percent } from './drift-report.ts';
+import { type ColumnDigest, type DriftReport, driftDigest, PSI_LEVELS, percent } from './drift-report.ts';
 
 /** Maximum number of listed columns. */
 const LISTED = 5;
-/** PSI from which a column is listed (`moved`), and from which its drift is called strong (`drifted`). */
-const PSI = { moved: 0.1, drifted: 0.25 } as const;
 const HEIGHTS = '▁▂▃▄▅▆▇█';
 const LABEL = 14;
 
@@ -42,7 +40,7 @@ function columnLines(columns: readonly ColumnDigest[], width: number): string[] 
   const measured = columns.filter(({ psi }) => psi !== null).toSorted((a, b) => b.psi! - a.psi!);
   const [worst] = measured;
   if (!worst) return [];
-  const moved = measured.filter(({ psi }) => psi! >= PSI.moved);
+  const moved = measured.filter(({ psi }) => psi! >= PSI_LEVELS.moved);
   if (moved.length === 0) return [`no column drifted (largest PSI ${worst.psi!.toFixed(2)}, ${named(worst.column)})`];
   const shown = moved.slice(0, LISTED);
   const name = Math.max(8, Math.min(Math.max(...shown.map(({ column }) => column.length)), Math.floor(width / 2)));
@@ -56,7 +54,7 @@ function columnLines(columns: readonly ColumnDigest[], width: number): string[] 
     return why !== '' && line.length + 2 + why.length <= width ? `${line}  ${why}` : line.trimEnd();
   });
   const more = moved.length > LISTED ? [`  and ${moved.length - LISTED} more`] : [];
-  const strong = moved.filter(({ psi }) => psi! >= PSI.drifted).length;
+  const strong = moved.filter(({ psi }) => psi! >= PSI_LEVELS.drifted).length;
   return [`columns that drifted from the training data (PSI; ${strong} of ${columns.length} strongly):`, ...lines, ...more]; // biome-ignore format: one line
 }
 

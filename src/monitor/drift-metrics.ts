@@ -26,7 +26,7 @@ export class DriftMetrics {
     this.#figures = {
       scorePsi: figure('sluice_score_psi', 'PSI of the score within the last hour compared with the training data'),
       psiMax: figure('sluice_column_psi_max', 'largest PSI of a column within the last hour'),
-      drifted: figure('sluice_columns_drifted', 'columns with a PSI of 0.2 or more within the last hour'),
+      drifted: figure('sluice_columns_drifted', 'columns with a PSI of 0.25 or more within the last hour'),
       unseenMax: figure('sluice_column_unseen_ratio_max', 'largest share of unseen values of a column'),
       missingShiftMax: figure(
         'sluice_column_missing_shift_max',
@@ -41,7 +41,7 @@ export class DriftMetrics {
       ...ofRun('sluice_run_score_psi', 'PSI of the score of the last run compared with the training data'),
     );
     this.#runDrifted = families.gauge(
-      ...ofRun('sluice_run_columns_drifted', 'columns with a PSI of 0.2 or more in the last run'),
+      ...ofRun('sluice_run_columns_drifted', 'columns with a PSI of 0.25 or more in the last run'),
     );
     this.#runPsiMax = families.gauge(
       ['metrics_file'],

@@ -1,6 +1,6 @@
 // The report of a run as a self-contained HTML page, which can be filed, mailed and printed. The page contains no
 // values of applications.
-import { percent, type Shares } from '../drift/drift-report.ts';
+import { PSI_LEVELS, percent, type Shares } from '../drift/drift-report.ts';
 import {
   barChart,
   binNames,
@@ -21,18 +21,13 @@ import { embedded, type ReportData } from './report-data.ts';
 
 /** Maximum number of inputs, of rejected rows and of bars to show. */
 const SHOWN = { inputs: 200, rejects: 50, bars: 8 } as const;
-/**
- * The usual thresholds in credit scoring: below 0.1, a distribution counts as stable; from 0.25 on, as that of another
- * population.
- */
-const PSI = { moved: 0.1, drifted: 0.25 } as const;
 /** From this share of rejected rows on, a person must check the run before the output is used. */
 const MANY_REJECTS = 0.05;
 
 const count = (n: number): string => n.toLocaleString('en-US');
 const psiText = (psi: number | null): string => (psi === null ? 'not measured' : psi.toFixed(3));
 const psiLevel = (psi: number | null): PageLevel =>
-  psi === null ? 'none' : psi >= PSI.drifted ? 'bad' : psi >= PSI.moved ? 'warn' : 'good';
+  psi === null ? 'none' : psi >= PSI_LEVELS.drifted ? 'bad' : psi >= PSI_LEVELS.moved ? 'warn' : 'good';
 const PSI_WORDS: Record<PageLevel, string> = {
   good: 'as in the training data',
   warn: 'some drift',
@@ -69,7 +64,7 @@ export function runVerdict(data: ReportData): RunVerdict {
   if (scoreLevel === 'bad' || scoreLevel === 'warn') {
     points.push([scoreLevel, `The scores differ from the training data: PSI ${psiText(data.scorePsi)}, ${PSI_WORDS[scoreLevel]}.`]); // biome-ignore format: one line
   }
-  const drifted = byPsi(data).filter(({ psi }) => psi !== null && psi >= PSI.moved);
+  const drifted = byPsi(data).filter(({ psi }) => psi !== null && psi >= PSI_LEVELS.moved);
   const worst = drifted[0];
   if (worst) {
     const level = psiLevel(worst.psi);
@@ -130,7 +125,7 @@ function verdict(data: ReportData): string {
     { name: 'Drift of the score', value: data.scorePsi === null ? 'not measured' : `PSI ${data.scorePsi.toFixed(2)}`, note: data.scorePsi === null ? '' : PSI_WORDS[psiLevel(data.scorePsi)], level: psiLevel(data.scorePsi) },
     { name: 'Worst column', value: worst?.psi == null ? 'not measured' : worst.column, note: worst?.psi == null ? '' : `PSI ${worst.psi.toFixed(2)}, ${PSI_WORDS[psiLevel(worst.psi)]}`, level: psiLevel(worst?.psi ?? null) },
   ]); // biome-ignore format: a table
-  return `<section>${verdictBox(level, headline, points)}${cards}${tables.join('')}<p class="note">Exit code ${exitCode}. PSI compares with the training data: below ${PSI.moved} stable, from ${PSI.drifted} strong drift.</p></section>`; // biome-ignore format: one line
+  return `<section>${verdictBox(level, headline, points)}${cards}${tables.join('')}<p class="note">Exit code ${exitCode}. PSI compares with the training data: below ${PSI_LEVELS.moved} stable, from ${PSI_LEVELS.drifted} strong drift.</p></section>`; // biome-ignore format: one line
 }
 
 function ran(data: ReportData): string {
@@ -201,7 +196,7 @@ function columns(data: ReportData): string {
   const head = ['column', 'PSI', 'drift', 'missing', 'in training', 'unseen', 'out of range'];
   const worst = byPsi(data).filter(({ psi }) => psi !== null).slice(0, SHOWN.bars); // biome-ignore format: one line
   const bars = worst.map(({ column, psi }) => ({ name: column, value: psi!, text: psi!.toFixed(2), style: psiLevel(psi) })); // biome-ignore format: one line
-  const chart = bars.length === 0 ? '' : rankChart('PSI of the columns that drifted most', bars, { at: PSI.drifted, name: `strong drift from ${PSI.drifted}` }); // biome-ignore format: one line
+  const chart = bars.length === 0 ? '' : rankChart('PSI of the columns that drifted most', bars, { at: PSI_LEVELS.drifted, name: `strong drift from ${PSI_LEVELS.drifted}` }); // biome-ignore format: one line
   return `<section><h2>Columns</h2><p>PSI against the training data; the columns that differ most are first.</p>${chart}<details><summary>as numbers</summary>${htmlTable('drift by column', [head, ...table])}</details></section>`; // biome-ignore format: one line
 }
 

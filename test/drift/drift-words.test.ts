@@ -1,6 +1,7 @@
 // Which columns the summary of a run lists as drifted, at the thresholds, and how many.
+import { readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
-import { type DriftDigest, driftWords, FEWEST_ROWS } from '../../src/drift/drift-report.ts';
+import { type DriftDigest, driftWords, FEWEST_ROWS, PSI_LEVELS } from '../../src/drift/drift-report.ts';
 
 type Column = DriftDigest['columns'][number];
 
@@ -15,7 +16,7 @@ const digest = (columns: Partial<Column>[], rest: Partial<DriftDigest> = {}): Dr
 });
 
 test.each<[keyof Column, number, number]>([
-  ['psi', 0.2, 0.199],
+  ['psi', 0.25, 0.249],
   ['unseen', 0.01, 0.0099],
   ['outOfRange', 0.01, 0.0099],
   // Away from the share in the training data, 0.1, in both directions.
@@ -29,10 +30,10 @@ test.each<[keyof Column, number, number]>([
 });
 
 test('the score alone is enough, at its threshold', () => {
-  expect(driftWords(digest([{}], { scorePsi: 0.2 }))).toBe(
-    'largest differences from the training data (PSI of the score 0.20):',
+  expect(driftWords(digest([{}], { scorePsi: 0.25 }))).toBe(
+    'largest differences from the training data (PSI of the score 0.25):',
   );
-  expect(driftWords(digest([{}], { scorePsi: 0.199 }))).toBe(null);
+  expect(driftWords(digest([{}], { scorePsi: 0.249 }))).toBe(null);
   expect(driftWords(digest([{ psi: 0.3 }], { scorePsi: null }))).toMatch(
     /^largest differences from the training data:\n/,
   );
@@ -54,4 +55,13 @@ test('at most eight columns are listed, and the others are counted', () => {
       .split('\n')
       .at(-1),
   ).toBe('  and 3 more');
+});
+
+test('the console, which cannot import them, has the same levels', () => {
+  const console = readFileSync('src/doors/http/console/console.js', 'utf8');
+  const levels = [...console.matchAll(/^const (MOVED|DRIFTED)_PSI = (.*);$/gm)].map(([, level, at]) => [
+    level!.toLowerCase(),
+    Number(at),
+  ]);
+  expect(Object.fromEntries(levels)).toEqual(PSI_LEVELS);
 });

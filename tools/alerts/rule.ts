@@ -1,4 +1,5 @@
 // What a rule is in the tables beside this file, and the expressions that several of them share.
+import { PSI_LEVELS } from '../../src/drift/drift-report.ts';
 import { type Exporter, METRICS_PROCESSES } from '../../src/monitor/metric-registration.ts';
 import type { Span, Times } from './times.ts';
 
@@ -42,7 +43,7 @@ export const SOME_REJECTS = 0.02;
 export const MANY_REJECTS = 0.3;
 
 /** Where banks and the literature see a shift that has to be investigated. */
-export const SIGNIFICANT_PSI = 0.25;
+export const SIGNIFICANT_PSI = PSI_LEVELS.drifted;
 
 /** The window in which rare events are counted. */
 export const RECENTLY: Window = '15m';

@@ -5,7 +5,7 @@ import { secondsOf } from './times.ts';
 /** Exit codes of a run that published what it made: all rows, or all but the rejected ones. */
 const DONE = [0, 3] as const;
 
-/** So many columns with a PSI of 0.2 or more share a cause: a join that finds nothing, or another population. */
+/** So many columns with a PSI of 0.25 or more share a cause: a join that finds nothing, or another population. */
 const MANY_DRIFTED = 3;
 
 export const RUN_ALERTS: readonly Alert[] = [

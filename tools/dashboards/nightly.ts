@@ -28,7 +28,7 @@ export const NIGHTLY: DashboardSpec = {
     'Is it the population of the training': [
       { title: 'PSI of the score', description: 'Of each run as a whole, against the training. A ticket above 0.25; absent below 1,000 rows.', kind: 'lines', unit: 'none', min: 0, thresholds: ['green', [0.1, 'yellow'], [0.25, 'red']], queries: [line(`max by (pipeline, model) (sluice_run_score_psi{${HERE}})`, '{{pipeline}} {{model}}')] },
       { title: 'Worst column', description: 'The largest PSI of a column of each run, and which column it is. A ticket above 0.25.', kind: 'lines', unit: 'none', min: 0, thresholds: ['green', [0.1, 'yellow'], [0.25, 'red']], queries: [line(`max by (pipeline, column) (sluice_run_column_psi_max{${HERE}})`, '{{pipeline}}: {{column}}')] },
-      { title: 'Drifted columns', description: 'Columns with a PSI of 0.2 or more in each run. Three or more are a ticket: they usually share a cause.', kind: 'lines', unit: 'none', min: 0, thresholds: ['green', [1, 'yellow'], [3, 'red']], queries: [line(`max by (pipeline, model) (sluice_run_columns_drifted{${HERE}})`, '{{pipeline}} {{model}}')] },
+      { title: 'Drifted columns', description: 'Columns with a PSI of 0.25 or more in each run. Three or more are a ticket: they usually share a cause.', kind: 'lines', unit: 'none', min: 0, thresholds: ['green', [1, 'yellow'], [3, 'red']], queries: [line(`max by (pipeline, model) (sluice_run_columns_drifted{${HERE}})`, '{{pipeline}} {{model}}')] },
     ],
   },
 }; // biome-ignore format: a table

@@ -32,7 +32,7 @@ test('rows of every operation are counted, single ones too, and a window that is
   for (const window of ['hour', 'day', 'start']) {
     const { json, text } = await s.call('GET', `${DRIFT}?window=${window}`);
     expect(json).toMatchObject({ window, rows: 1200 + objects.length, enough: true });
-    const moved = json.columns.filter((c: { psi: number }) => c.psi >= 0.2).map((c: { column: string }) => c.column);
+    const moved = json.columns.filter((c: { psi: number }) => c.psi >= 0.25).map((c: { column: string }) => c.column);
     expect(moved).toEqual(['source_type', 'income', 'occupation_type']);
     expect(json.score.now.bins).toHaveLength(10);
     expect(text).not.toMatch(/TELEGRAM|AGENT/);

@@ -860,7 +860,7 @@ const runDrift = ({ drift, model }) =>
           h(
             'p',
             {},
-            `PSI of the score: ${drift.scorePsi === null ? 'too few rows' : decimal(drift.scorePsi, 3)}. Columns with a PSI of 0.2 or more: ${count(drift.columnsDrifted)}.`,
+            `PSI of the score: ${drift.scorePsi === null ? 'too few rows' : decimal(drift.scorePsi, 3)}. Columns with a PSI of ${DRIFTED_PSI} or more: ${count(drift.columnsDrifted)}.`,
           ),
           driftTable(drift.columns),
         ]
@@ -884,9 +884,15 @@ const driftTable = (columns) =>
     ]),
   );
 
+/** The levels of `PSI_LEVELS` in src/drift/drift-report.ts. */
+const MOVED_PSI = 0.1;
+const DRIFTED_PSI = 0.25;
+
 /** @param {number | null} psi */
 const psiBadge = (psi) =>
-  psi === null ? 'too few rows' : badge(decimal(psi, 3), psi >= 0.2 ? 'bad' : psi >= 0.1 ? 'warn' : 'good');
+  psi === null
+    ? 'too few rows'
+    : badge(decimal(psi, 3), psi >= DRIFTED_PSI ? 'bad' : psi >= MOVED_PSI ? 'warn' : 'good');
 
 // One model
 
@@ -2556,14 +2562,14 @@ function showDriftReport(report) {
   const [first] = worst;
   const verdict = !report.enough
     ? `${count(report.rows)} rows are too few to compare; 1,000 are needed.`
-    : (first?.psi ?? 0) >= 0.2
+    : (first?.psi ?? 0) >= DRIFTED_PSI
       ? `${worst
-          .filter((c) => c.psi >= 0.2)
+          .filter((c) => c.psi >= DRIFTED_PSI)
           .map((c) => c.column)
           .join(
             ', ',
-          )} ${worst.filter((c) => c.psi >= 0.2).length === 1 ? 'differs' : 'differ'} from the training data (PSI of 0.2 or more).`
-      : 'No column differs from the training data (all PSI below 0.2).';
+          )} ${worst.filter((c) => c.psi >= DRIFTED_PSI).length === 1 ? 'differs' : 'differ'} from the training data (PSI of ${DRIFTED_PSI} or more).`
+      : `No column differs from the training data (all PSI below ${DRIFTED_PSI}).`;
   return [
     h('p', { class: 'lead' }, verdict),
     h(
