@@ -17,6 +17,22 @@ export const refuseBooster = (library: Library, what: string): SluiceError =>
 export const damaged = (library: Library, what: string): SluiceError =>
   new SluiceError('model_invalid', `the ${library} file is damaged: ${what} (${PAGE})`);
 
+/**
+ * Rejects a part of a file that contains anything unknown. A later release of the library may have added it, and may
+ * predict with it.
+ * @param part what the file contains these names in, such as `a tree`
+ * @throws SluiceError model_invalid
+ */
+export function knownOnly(library: Library, part: string, names: Iterable<string>, known: ReadonlySet<string>): void {
+  for (const name of names)
+    if (!known.has(name))
+      throw refuseBooster(
+        library,
+        `${part} contains ${JSON.stringify(name.slice(0, 80))}, which this release does not know and which could change ` +
+          `predictions. If a later release of ${library} wrote the file, save the model with an earlier one, or export it to ONNX`,
+      );
+}
+
 /** Tests of a split. The names are those of the node modes of ONNX ensembles. */
 export type SplitTest = 'LEQ' | 'LT' | 'GT' | 'CATEGORY' | 'LEQ_OR_ZERO' | 'LEQ_NOT_ZERO';
 

@@ -8,6 +8,7 @@ import {
   type BoosterTree,
   type CategoryList,
   damaged,
+  knownOnly,
   refuseBooster,
   type SplitTest,
 } from './booster.ts';
@@ -23,9 +24,31 @@ const map = (v: unknown): Json => (typeof v === 'object' && v !== null && !Array
 /** Maximum depth of a symmetric tree; CatBoost trains none that is deeper. */
 const MAX_DEPTH = 16;
 
+/** The names in the parts of a file, of CatBoost 0.2 to 1.2. */
+const KNOWN = {
+  file: new Set(['model_info', 'trees', 'oblivious_trees', 'features_info', 'scale_and_bias', 'ctr_data']),
+  features_info: new Set(['float_features', 'categorical_features', 'text_features', 'embedding_features', 'ctrs']),
+  symmetric: new Set(['splits', 'leaf_values', 'leaf_weights']),
+  node: new Set(['split', 'left', 'right', 'value', 'weight']),
+  split: new Set([
+    'border',
+    'cat_feature_index',
+    'ctr_target_border_idx',
+    'float_feature_index',
+    'split_index',
+    'split_type',
+    'value',
+  ]),
+} as const;
+
+const known = (part: string, of: Json, names: ReadonlySet<string>): void =>
+  knownOnly(LIBRARY, part, Object.keys(of), names);
+
 /** @throws SluiceError model_invalid */
 export function readCatBoost(json: Json): Booster {
   const info = map(json.features_info);
+  known('the file', json, KNOWN.file);
+  known('features_info', info, KNOWN.features_info);
   const { features, floats, categories, lists } = featuresOf(info);
   const modelInfo = map(json.model_info);
   const [scale, bias] = scaleAndBias(json.scale_and_bias);
@@ -172,6 +195,7 @@ class TreeReader {
 
   /** A symmetric tree has one split per level. Bit i of a leaf's number is the result of split i. */
   symmetric(tree: Json): BoosterTree {
+    known('a tree', tree, KNOWN.symmetric);
     const splits = list(tree.splits).map((s) => this.#split(map(s)));
     const depth = splits.length;
     if (depth > MAX_DEPTH) throw broken(`a symmetric tree has ${depth} levels`);
@@ -196,6 +220,7 @@ class TreeReader {
     const leaves: unknown[] = [];
     const walk = (node: Json, depth: number): number => {
       if (depth > 1000) throw broken('a tree is too deep');
+      known('a tree', node, KNOWN.node);
       if (node.split === undefined) {
         const value = node.value;
         leaves.push(...(Array.isArray(value) ? value : [value]));
@@ -218,6 +243,7 @@ class TreeReader {
   }
 
   #split(split: Json): Split {
+    known('a split', split, KNOWN.split);
     if (split.split_type === 'FloatFeature') {
       const feature = this.#floats[Number(split.float_feature_index)];
       if (!feature || typeof split.border !== 'number') throw broken('a split names a feature that is not listed');

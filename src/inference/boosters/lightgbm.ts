@@ -8,6 +8,7 @@ import {
   type BoosterTree,
   type CategoryList,
   damaged,
+  knownOnly,
   refuseBooster,
   type SplitTest,
 } from './booster.ts';
@@ -25,10 +26,54 @@ const MISSING_NAN = 2;
 /** Objectives whose sum is the prediction. */
 const IDENTITY = new Set(['regression', 'regression_l2', 'regression_l1', 'huber', 'fair', 'quantile', 'mape']);
 
+/** The names in the header of a file and in a tree, of LightGBM 2 to 4. */
+const KNOWN = {
+  header: new Set([
+    'tree',
+    'version',
+    'num_class',
+    'num_tree_per_iteration',
+    'label_index',
+    'max_feature_idx',
+    'objective',
+    'average_output',
+    'feature_names',
+    'monotone_constraints',
+    'feature_infos',
+    'tree_sizes',
+  ]),
+  tree: new Set([
+    'num_leaves',
+    'num_cat',
+    'split_feature',
+    'split_gain',
+    'threshold',
+    'decision_type',
+    'left_child',
+    'right_child',
+    'leaf_value',
+    'leaf_weight',
+    'leaf_count',
+    'internal_value',
+    'internal_weight',
+    'internal_count',
+    'cat_boundaries',
+    'cat_threshold',
+    'is_linear',
+    'leaf_const',
+    'num_features',
+    'leaf_features',
+    'leaf_features_inner',
+    'leaf_coeff',
+    'shrinkage',
+  ]),
+} as const;
+
 /** @throws SluiceError model_invalid */
 export function readLightgbm(bytes: Uint8Array): Booster {
   const lines = linesOf(bytes);
   const header = section(lines, (line) => line.startsWith('Tree=') || line === 'end of trees');
+  knownOnly(LIBRARY, 'the header', [...header.keys.keys(), ...header.flags].filter(Boolean), KNOWN.header);
   const number = (key: string, otherwise?: number): number => {
     const n = Number(header.keys.get(key) ?? otherwise);
     if (!Number.isSafeInteger(n)) throw broken(`${key} is missing or not a whole number`);
@@ -43,7 +88,8 @@ export function readLightgbm(bytes: Uint8Array): Booster {
   const trees: BoosterTree[] = [];
   let line = header.ended;
   while (line?.startsWith('Tree=')) {
-    const { keys, ended } = section(lines, (l) => l.startsWith('Tree=') || l === 'end of trees');
+    const { keys, flags, ended } = section(lines, (l) => l.startsWith('Tree=') || l === 'end of trees');
+    knownOnly(LIBRARY, 'a tree', [...keys.keys(), ...flags].filter(Boolean), KNOWN.tree);
     trees.push(treeOf(keys, trees.length, trees.length % targets));
     line = ended;
   }

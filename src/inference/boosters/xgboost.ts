@@ -8,6 +8,7 @@ import {
   type BoosterTree,
   type CategoryList,
   damaged,
+  knownOnly,
   refuseBooster,
   type SplitTest,
 } from './booster.ts';
@@ -31,6 +32,56 @@ function listIn(of: Json, key: string): unknown[] {
   return value;
 }
 
+/** The names in the parts of a file, of XGBoost 1.0 to 3.4. */
+const KNOWN = {
+  learner: new Set([
+    'attributes',
+    'feature_names',
+    'feature_types',
+    'gradient_booster',
+    'learner_model_param',
+    'objective',
+  ]),
+  learner_model_param: new Set(['base_score', 'boost_from_average', 'num_class', 'num_feature', 'num_target']),
+  // DART: before 3.4 a forest with the weights of its trees, since then a part of the forest.
+  gradient_booster: new Set(['name', 'model', 'gbtree', 'weight_drop']),
+  model: new Set(['gbtree_model_param', 'trees', 'tree_info', 'iteration_indptr', 'cats', 'weight_drop']),
+  gbtree_model_param: new Set([
+    'num_trees',
+    'num_parallel_tree',
+    'num_feature',
+    'size_leaf_vector',
+    'num_roots',
+    'num_output_group',
+    'pad_32bit',
+  ]),
+  tree: new Set([
+    'base_weights',
+    'categories',
+    'categories_nodes',
+    'categories_segments',
+    'categories_sizes',
+    'default_left',
+    'id',
+    'leaf_weights',
+    'left_children',
+    'loss_changes',
+    'parents',
+    'right_children',
+    'split_conditions',
+    'split_indices',
+    'split_type',
+    'sum_hessian',
+    'tree_param',
+  ]),
+  tree_param: new Set(['num_deleted', 'num_feature', 'num_nodes', 'num_roots', 'size_leaf_vector']),
+} as const;
+
+const known = (part: keyof typeof KNOWN, of: unknown): void => {
+  if (typeof of === 'object' && of !== null)
+    knownOnly(LIBRARY, part === 'tree' ? 'a tree' : part, Object.keys(of), KNOWN[part]);
+};
+
 /** A list of numbers; booleans count as 0 and 1. */
 function numbersIn(of: Json, key: string): number[] {
   return listIn(of, key).map((v) => {
@@ -52,6 +103,12 @@ export function readXgboost(json: Json): Booster {
   const forest = kind === 'dart' ? mapIn(booster, 'gbtree') : booster;
   const model = mapIn(forest, 'model');
   const params = mapIn(learner, 'learner_model_param');
+  known('learner', learner);
+  known('learner_model_param', params);
+  known('gradient_booster', booster);
+  known('gradient_booster', forest);
+  known('model', model);
+  known('gbtree_model_param', model.gbtree_model_param);
   const classes = Math.max(1, Number(params.num_class ?? 0));
   const outputs = Number(params.num_target ?? 1);
   if (!(Number.isSafeInteger(classes) && classes <= 10_000)) throw broken(`num_class is ${params.num_class}`);
@@ -60,7 +117,7 @@ export function readXgboost(json: Json): Booster {
   const meaning = meaningOf(objective);
   const features = featuresOf(learner, Number(params.num_feature));
   const targetOf = numbersIn(model, 'tree_info');
-  const drops = kind === 'dart' ? numbersIn(booster, 'weight_drop') : null;
+  const drops = kind === 'dart' ? numbersIn(booster, 'weight_drop') : dropsIn(model);
   const all = listIn(model, 'trees') as Json[];
   if (targetOf.length !== all.length || (drops !== null && drops.length !== all.length))
     throw broken('tree_info or weight_drop do not match the trees');
@@ -86,10 +143,14 @@ export function readXgboost(json: Json): Booster {
     base: baseOf(String(params.base_score ?? '0.5'), classes, meaning.link),
     finish: { baseFirst: true, divisor: 1, scale: 1, link: meaning.link, slope: 1 } satisfies BoosterFinish,
     trees,
-    notes: [`booster ${kind}`, ...notes],
+    notes: [`booster ${drops === null ? kind : 'dart'}`, ...notes],
     ambiguity,
   };
 }
+
+/** The weights of the trees of DART, as XGBoost 3.4 writes them. */
+const dropsIn = (model: Json): number[] | null =>
+  listOrEmpty(model.weight_drop).length === 0 ? null : numbersIn(model, 'weight_drop');
 
 const listOrEmpty = (v: unknown): unknown[] => (Array.isArray(v) ? v : []);
 
@@ -182,6 +243,8 @@ function baseOf(text: string, classes: number, link: BoosterLink): number[] {
 
 function treeOf(tree: Json, index: number, target: number, drop: number): BoosterTree {
   const fail = (what: string): Error => broken(`tree ${index}: ${what}`);
+  known('tree', tree);
+  known('tree_param', tree.tree_param);
   const left = numbersIn(tree, 'left_children');
   const right = numbersIn(tree, 'right_children');
   const feature = numbersIn(tree, 'split_indices');

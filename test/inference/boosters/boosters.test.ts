@@ -47,6 +47,51 @@ describe('files of training libraries', () => {
   });
 });
 
+/** A file with something unknown in one part. */
+type Novelty = [fixture: string, part: string, add: (text: string) => string];
+const key = '"novelty":[1],';
+const NOVELTIES: readonly Novelty[] = [
+  ['xgb-dart', 'learner', (text) => text.replace('"learner":{', `"learner":{${key}`)],
+  [
+    'xgb-dart',
+    'learner_model_param',
+    (text) => text.replace('"learner_model_param":{', `"learner_model_param":{${key}`),
+  ],
+  ['xgb-dart', 'gradient_booster', (text) => text.replace('"gradient_booster":{', `"gradient_booster":{${key}`)],
+  ['xgb-dart', 'gradient_booster', (text) => text.replace('"gbtree":{', `"gbtree":{${key}`)],
+  ['xgb-dart-3.4', 'gradient_booster', (text) => text.replace('"gradient_booster":{', `"gradient_booster":{${key}`)],
+  ['xgb-dart-3.4', 'model', (text) => text.replace('"model":{', `"model":{${key}`)],
+  [
+    'xgb-dart-3.4',
+    'gbtree_model_param',
+    (text) => text.replace('"gbtree_model_param":{', `"gbtree_model_param":{${key}`),
+  ],
+  ['xgb-dart-3.4', 'a tree', (text) => text.replace('"trees":[{', `"trees":[{${key}`)],
+  ['xgb-dart-3.4', 'tree_param', (text) => text.replace('"tree_param":{', `"tree_param":{${key}`)],
+  ['lgb-dart', 'the header', (text) => text.replace('num_class=', 'novelty=1\nnum_class=')],
+  ['lgb-dart', 'the header', (text) => text.replace('num_class=', 'novelty\nnum_class=')],
+  ['lgb-dart', 'a tree', (text) => text.replace('num_leaves=', 'novelty=1\nnum_leaves=')],
+  ['lgb-dart', 'a tree', (text) => text.replace('num_leaves=', 'novelty\nnum_leaves=')],
+  ['cat-categories', 'the file', (text) => text.replace('{', `{${key}`)],
+  ['cat-categories', 'features_info', (text) => text.replace(/"features_info":\s*\{/, `$&${key}`)],
+  ['cat-categories', 'a tree', (text) => text.replace(/"oblivious_trees":\s*\[\s*\{/, `$&${key}`)],
+  ['cat-categories', 'a split', (text) => text.replace(/"splits":\s*\[\s*\{/, `$&${key}`)],
+  ['cat-depthwise', 'a tree', (text) => text.replace(/"trees":\s*\[\s*\{/, `$&${key}`)],
+];
+
+describe('what a later release of a library may write', () => {
+  test.each(NOVELTIES)('%s: something unknown in %s is rejected', (fixture, part, add) => {
+    const { bytes } = readCase(path.join(FIXTURES, fixture));
+    const text = bytes.toString();
+    const changed = add(text);
+    expect(changed).not.toBe(text);
+    expect(() => readModel(bytes)).not.toThrow();
+    expect(() => readModel(Buffer.from(changed))).toThrow(
+      `${part} contains "novelty", which this release does not know`,
+    );
+  });
+});
+
 describe('damaged files', () => {
   test.each(NAMES)('%s: changed, cut off and repeated bytes are a model or an error with a code', (name) => {
     const { bytes } = readCase(path.join(FIXTURES, name));
