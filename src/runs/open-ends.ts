@@ -27,6 +27,7 @@ export class RunEnds {
   readonly #model: ModelPackage;
   /** The sink of records, shared by all steps. */
   #shared: PredictionSink | null = null;
+  readonly #stored = new Map<string, number>();
 
   constructor(spec: FileRunSpec, context: RunContext, model: ModelPackage) {
     this.#spec = spec;
@@ -69,6 +70,7 @@ export class RunEnds {
     let source = opened;
     const sink = await open!(spec.sink, {
       ...{ manifest: this.#model.manifest, passthrough, interpretation, pipeline: spec, log: this.#context.log },
+      stored: this.#stored,
       digestInput: () => {
         const hash = createHash('sha256');
         source = { ...opened, chunks: seenChunks(opened.chunks, (bytes) => hash.update(bytes)) };

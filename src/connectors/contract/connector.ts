@@ -80,6 +80,11 @@ export interface SinkRun<P extends object = object> {
   readonly log: Log;
   /** Starts to hash the input. The returned function returns the digest; call it after all input was read. */
   digestInput(): () => string;
+  /**
+   * Number of inputs of this run that were stored, by a digest of input and output. The sink updates it. Inputs with the
+   * same content are different inputs, whereas a repeated run stores nothing again.
+   */
+  readonly stored: Map<string, number>;
 }
 
 /** An upload whose predictions a sink stores exactly once. */

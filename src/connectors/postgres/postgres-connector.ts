@@ -37,8 +37,13 @@ async function openSink(sink: PostgresSink, run: SinkRun): Promise<PredictionSin
     import('./table-layout.ts'),
   ]);
   const columns = predictionLayout(manifest, passthrough, interpretation);
-  const onRepeated = () => log('warn', 'run_repeated', words`an identical run already appended these rows; skipping`);
+  const onRepeated = () =>
+    log(
+      'warn',
+      'run_repeated',
+      words`an identical run already appended these rows; skipping. If the rows were deleted since, delete its entry in sluice_runs, too`,
+    );
   const inputDigest = run.digestInput();
-  const bytes = await openTableSink(sink, { columns, inputDigest, onRepeated });
+  const bytes = await openTableSink(sink, { columns, inputDigest, stored: run.stored, onRepeated });
   return Object.assign(bytes, { output: { format: 'csv', delimiter: ',', copy: true } as const });
 }

@@ -28,7 +28,9 @@ export interface QueryOptions {
 /** PostgreSQL type OIDs (pg_type.dat): boolean, numeric, and text types. */
 const BOOL = 16;
 const NUMERIC = 1700;
-const TEXTS = new Set([25, 1042, 1043, 18, 19]);
+/** character(n), whose values are padded with blanks that do not count. */
+const BPCHAR = 1042;
+const TEXTS = new Set([25, BPCHAR, 1043, 18, 19]);
 /** Value kinds by type OID. All other types are read as text. */
 const KINDS: Readonly<Record<number, ValueKind>> = {
   [BOOL]: 'boolean',
@@ -167,7 +169,8 @@ const asToken = ({ name }: Field): string => `coalesce(to_json(q.${sqlIdentifier
 function ofModel({ name, type }: Field, column: ColumnSpec): string {
   // A category has no trailing zeros, so they are removed from a numeric.
   const isWord = column.kind === 'category' || column.kind === 'text';
-  const value = type === NUMERIC && isWord ? `trim_scale(q.${sqlIdentifier(name)})` : `q.${sqlIdentifier(name)}`;
+  const as = `q.${sqlIdentifier(name)}`;
+  const value = type === NUMERIC && isWord ? `trim_scale(${as})` : type === BPCHAR ? `${as}::text` : as;
   const missing = column.missing?.values ?? [''];
   const absent = missing.includes('') ? null : missing[0];
   if (type === BOOL) {

@@ -7,7 +7,8 @@
 // 3. `commit` ends the transfer. In one transaction it then creates a missing table, deletes earlier rows (replace) and
 //    inserts new ones. Until this transaction commits, readers see the earlier rows.
 // 4. Repeating a run changes nothing, because replaced or merged rows are identical. Appended runs are recorded in
-//    `sluice_runs` with a digest of input and output, in the same transaction, so a repeated run adds no rows.
+//    `sluice_runs` with a digest of input and output, in the same transaction, so a repeated run adds no rows. If
+//    several inputs of a run are identical, their digests contain a number. The entries end with the table.
 import { createHash } from 'node:crypto';
 import { SluiceError } from '../../core/errors.ts';
 import type { ByteSink } from '../../io/sink/byte-sink.ts';
@@ -38,6 +39,8 @@ interface TableSinkOptions {
   columns: readonly StoredColumn[];
   /** Returns the SHA-256 of the input. Called after all input was read. */
   inputDigest: () => string;
+  /** Number of stored inputs of this run by a digest of input and output; see `SinkRun`. */
+  stored: Map<string, number>;
   /** Called if no rows are added because an identical run was appended earlier. */
   onRepeated?: (() => void) | undefined;
 }
@@ -70,7 +73,7 @@ function tableSink(
   client: Database,
   settings: TableSinkSettings,
   target: Target,
-  { inputDigest, onRepeated }: TableSinkOptions,
+  { inputDigest, stored, onRepeated }: TableSinkOptions,
 ): ByteSink {
   const doing = `the table ${sqlName(target.name)}`;
   const hash = createHash('sha256');
@@ -100,8 +103,11 @@ function tableSink(
         const rows = await copy!.end();
         copy = null;
         await client.query(`SET statement_timeout = ${settings.statement_timeout_ms}`);
-        const run = createHash('sha256').update(inputDigest()).update(hash.digest()).digest('hex');
+        const digest = createHash('sha256').update(inputDigest()).update(hash.digest()).digest('hex');
+        const identical = stored.get(digest) ?? 0;
+        const run = identical === 0 ? digest : createHash('sha256').update(`${digest} ${identical}`).digest('hex');
         if (!(await publish(client, settings.mode, target, { run, rows }))) onRepeated?.();
+        stored.set(digest, identical + 1);
         await disconnect(client);
       }),
     abort: () => disconnect(client),
@@ -124,11 +130,14 @@ async function publish(
   const table = sqlName(target.name);
   if (mode === 'merge') await refuseDoubtfulKeys(client, target);
   await client.query('BEGIN');
-  if (mode === 'append' && !(await enterRun(client, target.name, made))) {
-    await client.query('ROLLBACK');
-    return false;
-  }
   if (!target.exists) await client.query(createTarget(target));
+  if (mode === 'append') {
+    if (!target.exists) await forgetRuns(client, target.name);
+    if (!(await enterRun(client, target.name, made))) {
+      await client.query('ROLLBACK');
+      return false;
+    }
+  }
   // The lock serializes runs that replace the rows of the table. Readers still see the earlier rows.
   if (mode === 'replace') await client.query(`LOCK TABLE ${table} IN SHARE ROW EXCLUSIVE MODE`);
   if (mode === 'replace') await client.query(`DELETE FROM ${table}`);
@@ -151,6 +160,14 @@ async function commit(client: Database, table: string): Promise<void> {
       cause: error,
     });
   }
+}
+
+/** Deletes the entries of an earlier table of this name, if the role may do so. */
+async function forgetRuns(client: Database, name: TableName): Promise<void> {
+  const runs = beside(name, RUNS);
+  const may = `SELECT has_table_privilege($1, 'DELETE') AND has_table_privilege($1, 'SELECT') AS may`;
+  const { rows } = await client.query<{ may: boolean }>(may, [runs]);
+  if (rows[0]!.may) await client.query(`DELETE FROM ${runs} WHERE target = $1`, [name.table]);
 }
 
 /** Returns false if the table already contains the rows of an identical run. */

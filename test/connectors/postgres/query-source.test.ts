@@ -64,6 +64,18 @@ requirePostgres('a query as the source', () => {
     return error as SluiceError;
   };
 
+  test('a text is the same in every type of texts, whatever it is padded with', async () => {
+    await server.query(`CREATE DOMAIN padded AS char(12); CREATE TYPE word AS ENUM ('B 1', 'Y', '7.5')`);
+    const types = ['text', 'varchar', 'varchar(12)', 'char(12)', 'padded', 'name', 'word'];
+    for (const [i, type] of types.entries()) {
+      const columns = ['flag', 'branch', 'born', 'amount'].map((name) => `${name} ${type}`);
+      await server.query(`CREATE TABLE texts${i} (${columns.join(', ')}, active boolean, dummy boolean)`);
+      await server.query(`INSERT INTO texts${i} VALUES ('Y', 'B 1', 'B 1', '7.5'), (NULL, NULL, NULL, NULL)`);
+      const text = await read({ query: `SELECT flag, branch, born, amount FROM texts${i}` });
+      expect(text, type).toBe('flag,branch,born,amount\nY,B 1,B 1,7.5\n?,NA,,\n');
+    }
+  });
+
   test('a table: the columns of the model in its words, and tokens of JSON of what is passed through', async () => {
     expect(await read({ table: 'loans' })).toBe(
       'amount,flag,active,dummy,branch,born\n100.50,Y,true,1,"B""1,",1970-02-03\n,?,,,NA,\n-0.10,N,false,0,"",2000-12-31\n',

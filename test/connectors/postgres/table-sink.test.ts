@@ -33,8 +33,13 @@ requirePostgres('a table as the sink', () => {
     statement_timeout_ms: 60_000,
     ...more,
   });
-  const open = (table: string, more?: Partial<TableSinkSettings>, input = 'an input', columns = COLUMNS) =>
-    openTableSink(settings(table, more), { columns, inputDigest: () => input });
+  const open = (
+    table: string,
+    more?: Partial<TableSinkSettings>,
+    input = 'an input',
+    columns = COLUMNS,
+    stored = new Map<string, number>(),
+  ) => openTableSink(settings(table, more), { columns, inputDigest: () => input, stored });
   const put = async (sink: ByteSink, rows = ROWS, header = HEADER): Promise<void> => {
     await sink.write(Buffer.from(header));
     for (const row of rows) await sink.write(Buffer.from(`${row}\n`));
@@ -65,6 +70,26 @@ requirePostgres('a table as the sink', () => {
       { id: 'b', note: null, row: '2', probability: 0.875, prediction: true, error_code: null },
       { id: 'c', note: '=1+1, "x"\n-', row: '3', probability: null, prediction: null, error_code: 'bad_number' },
     ]);
+  });
+
+  test('identical inputs of one run are all appended, once', async () => {
+    for (let repetition = 0; repetition < 2; repetition++) {
+      const stored = new Map<string, number>();
+      for (const input of ['one', 'other', 'one', 'one']) await put(await open('copies', {}, input, COLUMNS, stored));
+      expect((await rowsOf('copies')).length).toBe(12);
+    }
+    expect((await server.query("SELECT sum(rows) AS rows FROM sluice_runs WHERE target = 'copies'")).rows).toEqual([
+      { rows: '12' },
+    ]);
+  });
+
+  test('a table that was dropped gets its rows again', async () => {
+    await put(await open('dropped'));
+    await server.query('DROP TABLE dropped');
+    await put(await open('dropped'));
+    expect((await rowsOf('dropped')).length).toBe(3);
+    await put(await open('dropped'));
+    expect((await rowsOf('dropped')).length).toBe(3);
   });
 
   test('an append that is repeated adds nothing; another input does', async () => {
