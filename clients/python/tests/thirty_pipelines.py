@@ -145,7 +145,7 @@ def cases(seed: int) -> list[Case]:
         {"name": "histogram boosting with gaps", "model": make_pipeline(branches(("passthrough", [*FLOATS, "term", "owns_home"]), (ordinal(), TEXTS)), HistGradientBoostingClassifier(max_iter=40, categorical_features=None, random_state=seed))},
         {"name": "histogram regression", "outcome": "loss", "model": make_pipeline(branches(("passthrough", [*FLOATS, "term", "owns_home"]), (one_hot(sparse_output=False), ["grade"])), HistGradientBoostingRegressor(max_iter=40, random_state=seed))},
         {"name": "sigmoid calibration of boosting", "model": make_pipeline(plain(), CalibratedClassifierCV(GradientBoostingClassifier(n_estimators=15, random_state=seed), method="sigmoid", cv=3))},
-        {"name": "soft vote", "model": make_pipeline(scaled(), VotingClassifier([("a", logistic()), ("b", forest())], voting="soft"))},
+        {"name": "soft vote", "model": make_pipeline(scaled(), VotingClassifier([("a", logistic()), ("b", forest())], voting="soft", weights=[1, 3]))},
         {"name": "text labels, booleans with gaps", "outcome": "words", "model": make_pipeline(branches((median(), FLOATS), (one_hot(), ["had arrears", "grade"])), boosting())},
         {"name": "boolean labels, neural network", "outcome": "truth", "model": make_pipeline(scaled(), MLPClassifier((8,), max_iter=60, random_state=seed))},
         {"name": "forest regression", "outcome": "loss", "model": make_pipeline(plain(), RandomForestRegressor(25, max_depth=7, random_state=seed))},

@@ -263,7 +263,8 @@ function treeOf(tree: Json, index: number, target: number, drop: number): Booste
   const place = new Int32Array(nodes);
   let splits = 0;
   let leaves = 0;
-  for (let n = 0; n < nodes; n++) place[n] = left[n] === -1 ? ~leaves++ : splits++;
+  const live = liveNodes(tree, left, right, fail);
+  for (let n = 0; n < nodes; n++) if (live[n]) place[n] = left[n] === -1 ? ~leaves++ : splits++;
   if (splits > 0 && place[0]! !== 0) throw fail('its root is a leaf');
   const test: SplitTest[] = [];
   const value = new Float64Array(splits);
@@ -278,6 +279,7 @@ function treeOf(tree: Json, index: number, target: number, drop: number): Booste
     return place[n]!;
   };
   for (let n = 0; n < nodes; n++) {
+    if (!live[n]) continue;
     const at = place[n]!;
     if (at < 0) {
       weights[~at] = f(f(condition[n]!) * f(drop));
@@ -304,6 +306,28 @@ function treeOf(tree: Json, index: number, target: number, drop: number): Booste
     }
   }
   return { target, feature: features, test, value, members, missingYes, yes, no, leaves: weights };
+}
+
+/** Marks the nodes of a tree. XGBoost keeps the nodes that pruning deleted, and counts them. */
+function liveNodes(
+  tree: Json,
+  left: readonly number[],
+  right: readonly number[],
+  fail: (what: string) => Error,
+): Uint8Array {
+  const live = new Uint8Array(left.length);
+  const next = [0];
+  let found = 0;
+  for (let n = next.pop(); n !== undefined; n = next.pop()) {
+    if (!(n >= 0 && n < left.length)) throw fail('a child is missing');
+    if (live[n]) throw fail('a node has two parents');
+    live[n] = 1;
+    found++;
+    if (left[n] !== -1) next.push(left[n]!, right[n]!);
+  }
+  const deleted = Number((tree.tree_param as Json | undefined)?.num_deleted ?? 0);
+  if (left.length - found !== deleted) throw fail(`${left.length - found} nodes are not reachable`);
+  return live;
 }
 
 /** Maps a node to its set of categories. */

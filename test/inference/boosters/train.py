@@ -222,6 +222,7 @@ xgboost("xgb-poisson", numbers, target(numbers, "positive"), objective="count:po
 xgboost("xgb-gamma", numbers, target(numbers, "positive"), objective="reg:gamma", base_score=3.5)
 xgboost("xgb-tweedie", numbers, target(numbers, "positive"), objective="reg:tweedie")
 xgboost("xgb-early", numbers, target(numbers, "binary"), objective="binary:logistic", early=3)
+xgboost("xgb-pruned", numbers, target(numbers, "binary"), objective="binary:logistic", gamma=2, tree_method="exact")
 xgboost("xgb-forest", numbers, target(numbers, "binary"), objective="binary:logistic", rounds=3, num_parallel_tree=10, subsample=0.6, colsample_bynode=0.6)
 xgboost("xgb-deep", numbers, target(numbers, "value"), objective="reg:squarederror", max_depth=40, min_child_weight=0, rounds=20)
 xgboost("xgb-lossguide", numbers, target(numbers, "binary"), objective="binary:logistic", grow_policy="lossguide", max_leaves=40, max_depth=0)

@@ -211,10 +211,14 @@ def by_skl2onnx(estimator: Any, width: int, dtype: str) -> Any:
     from skl2onnx import convert_sklearn
     from skl2onnx.common.data_types import DoubleTensorType, FloatTensorType
 
-    if is_of(estimator, "VotingClassifier") and estimator.flatten_transform:
+    if is_of(estimator, "VotingClassifier", "VotingRegressor"):
         estimator = copy.copy(estimator)
         # Affects transform() only; skl2onnx converts no other value.
         estimator.flatten_transform = False
+        # skl2onnx needs an array with the weights of the members that vote.
+        if estimator.weights is not None:
+            weighted = zip(estimator.weights, estimator.estimators, strict=True)
+            estimator.weights = np.asarray([weight for weight, (_, member) in weighted if member != "drop"])
     options = {id(estimator): {"zipmap": False}} if hasattr(estimator, "classes_") else None
     types = [("X", (FloatTensorType if dtype == "float32" else DoubleTensorType)([None, width]))]
     model = convert_sklearn(estimator, initial_types=types, options=options, target_opset=OPSETS)
