@@ -29,7 +29,7 @@ export const FAULTS: readonly Fault[] = [
     ['booleans stand for categories', 'if (!this.takesBooleans) return this.#faults.notText;', ''],
     ['a missing number is 0', "if (this.kind === 'number') out.numbers[i] = NaN;", "if (this.kind === 'number') out.numbers[i] = 0;"],
     ['words for missing values that are declared are forgotten', "new Set([...(spec.missing?.values ?? ['']), ...(rules?.nullValues ?? [])])", "new Set(spec.missing?.values ?? [''])"],
-    ['another spelling of a category is unseen', "this.#respells = this.kind === 'category' && this.takesNumbers;", 'this.#respells = false;'],
+    ['another spelling of a category is unseen', "this.#respells = (this.kind === 'category' || this.kind === 'boolean') && this.takesNumbers;", 'this.#respells = false;'],
     ['a number that means missing is a number', 'if (this.nullNumbers.size > 0 && this.nullNumbers.has(value)) return this.readMissing(out, i);', ''],
     ['the upper end of a range is open', 'this.max = Math.min(range.max ?? Infinity, limit);', 'this.max = limit;'],
     ['true and false are swapped', "...(spec.false_values ?? DEFAULT_FALSE).map((v): [string, number] => [v, 0]),", "...(spec.false_values ?? DEFAULT_FALSE).map((v): [string, number] => [v, 1]),"],

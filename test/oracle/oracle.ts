@@ -247,9 +247,20 @@ function meansMissing(value: number, column: Column, declared: Declared): boolea
 }
 
 function readText(text: string, column: Column, manifest: Manifest, declared: Declared): Cell {
-  const missing = [...(column.missing?.values ?? ['']), ...(declared.null_values ?? [])];
-  if (missing.includes(text)) return readMissing(column);
   const known = knownValues(column);
+  const missing = [...(column.missing?.values ?? ['']), ...(declared.null_values ?? [])];
+  const respells = (column.kind === 'category' || column.kind === 'boolean') && takesNumbers(column, manifest);
+  if (respells) {
+    const plain = [
+      ...(column.missing?.values ?? []).map((word) => otherSpelling(word, {})),
+      ...(declared.null_values ?? []).map((word) => otherSpelling(word, declared)),
+    ];
+    missing.push(...plain.filter((word) => word !== null));
+  }
+  /** The same number as a word of the column. */
+  const number = respells ? otherSpelling(text, declared) : null;
+  const isOther = number !== null && number !== text && (known.includes(number) || missing.includes(number));
+  if (missing.includes(text)) return readMissing(column);
   if (declared.trim && !known.includes(text)) {
     const trimmed = text.replace(BLANKS, '');
     if (trimmed !== text) return readText(trimmed, column, manifest, declared);
@@ -261,15 +272,12 @@ function readText(text: string, column: Column, manifest: Manifest, declared: De
       return meansMissing(Number(plain), column, declared) ? readMissing(column) : readNumber(Number(plain), column);
     }
     case 'boolean':
-      return known.includes(text) ? (known.indexOf(text) < 4 ? 1 : 0) : new Fault('bad_boolean');
+      if (known.includes(text)) return known.indexOf(text) < 4 ? 1 : 0;
+      return isOther ? readText(number, column, manifest, declared) : new Fault('bad_boolean');
     case 'category':
       if (known.includes(text)) return column.codes ? column.codes[text]! : text;
       if (text.includes('\0')) return new Fault('invalid_character');
-      if (takesNumbers(column, manifest)) {
-        const number = otherSpelling(text, declared);
-        if (number !== null && number !== text && (known.includes(number) || missing.includes(number)))
-          return readText(number, column, manifest, declared);
-      }
+      if (isOther) return readText(number, column, manifest, declared);
       if (column.unseen === 'missing') return readMissing(column);
       return column.unseen === 'value' ? column.unseen_value! : new Fault('unseen_category');
     case 'text':

@@ -51,7 +51,7 @@ function declaredColumns(c: Case): { columns: CaseColumn[]; declared: Declared }
     ...(d.decimal === 'point' ? {} : { decimal: d.decimal }),
     ...(d.thousands === null ? {} : { thousands: d.thousands }),
     ...(d.trim ? { trim: true } : {}),
-    ...(d.nullValues ? { null_values: ['NULL', '36'] } : {}),
+    ...(d.nullValues ? { null_values: ['NULL', '36.0'] } : {}),
   };
   return { columns, declared };
 }

@@ -25,8 +25,6 @@ const TAKES: Readonly<Record<PredictionColumn['kind'], readonly string[]>> = {
   boolean: ['boolean', ...TEXTS],
   text: TEXTS,
 };
-/** Types without an equality operator. Rows with such a column are updated even if nothing changed. */
-const WITHOUT_EQUALITY = new Set(['json', 'xml', 'point', 'box', 'path', 'polygon']);
 
 /** The columns of a predictions file, in the order of the file. */
 export const predictionLayout = (
@@ -207,18 +205,18 @@ export function copyInto(table: string, { columns, types }: Target, header: bool
 }
 
 /**
- * SQL that adds rows to the target. If the target has a key, an existing row with the same key is replaced if it
- * differs. `from`: SQL that returns the rows.
+ * SQL that adds rows to the target. If the target has a key, an existing row with the same key is replaced if it is not
+ * identical. `from`: SQL that returns the rows.
+ *
+ * `*<>` compares stored bytes of whole rows: values of some types are equal, but not identical, such as 1.0 and 1.00, or texts of the
+ * type citext in another case. It also works for types without an equality operator.
  */
 export function insertFrom(target: Target, from = `TABLE ${STAGING}`): string {
-  const { columns, types, key, name } = target;
+  const { columns, key, name } = target;
   const insert = `INSERT INTO ${sqlName(name)} AS t (${listOf(columns.map((c) => c.name))}) ${from}`;
   if (key.length === 0) return insert;
-  const others = columns.filter((c) => !key.includes(c.name)).map((c) => sqlIdentifier(c.name));
-  const conflict = `${insert} ON CONFLICT (${listOf(key)})`;
-  if (others.length === 0) return `${conflict} DO NOTHING`;
-  const changed = types.some((type) => WITHOUT_EQUALITY.has(type))
-    ? ''
-    : ` WHERE (${others.map((c) => `t.${c}`).join(', ')}) IS DISTINCT FROM (${others.map((c) => `EXCLUDED.${c}`).join(', ')})`;
-  return `${conflict} DO UPDATE SET ${others.map((c) => `${c} = EXCLUDED.${c}`).join(', ')}${changed}`;
+  const names = columns.map((c) => sqlIdentifier(c.name));
+  const rowOf = (table: string): string => `ROW(${names.map((c) => `${table}.${c}`).join(', ')})::record`;
+  const set = names.map((c) => `${c} = EXCLUDED.${c}`).join(', ');
+  return `${insert} ON CONFLICT (${listOf(key)}) DO UPDATE SET ${set} WHERE ${rowOf('t')} *<> ${rowOf('EXCLUDED')}`;
 }

@@ -194,7 +194,7 @@ export class ColumnReader {
   readonly readsPlainNumbers: boolean;
   /** Whether all texts that are neither a category nor a word for missing are unseen values with the same encoding. */
   readonly scoresUnseen: boolean;
-  /** Whether a text may be another spelling of a category that is a number. */
+  /** Whether a text may be another spelling of a number that is a category or a truth value. */
   readonly #respells: boolean;
   readonly #rules: TextRules | null;
   readonly #spec: ColumnSpec;
@@ -220,7 +220,8 @@ export class ColumnReader {
     this.name = spec.name;
     const listed = categoriesOf(spec);
     this.kind = spec.kind === 'category' && !listed ? 'text' : spec.kind;
-    this.missingTexts = new Set([...(spec.missing?.values ?? ['']), ...(rules?.nullValues ?? [])]);
+    const missingTexts = new Set([...(spec.missing?.values ?? ['']), ...(rules?.nullValues ?? [])]);
+    this.missingTexts = missingTexts;
     this.missingNumbers = [...this.missingTexts].some((text) => !Number.isNaN(this.#numberOf(text)));
     const nullNumbers = [
       // The notation is that of the input. The package is written in plain notation.
@@ -233,6 +234,11 @@ export class ColumnReader {
     this.values = listed?.values ?? [];
     const { values } = this;
     this.takesNumbers = !isWord(this.kind) || anyNumbers || (values.length > 0 && areAll(values, isNumberText));
+    this.#respells = (this.kind === 'category' || this.kind === 'boolean') && this.takesNumbers;
+    if (this.#respells) {
+      for (const text of spec.missing?.values ?? []) missingTexts.add(numberText(text));
+      for (const text of rules?.nullValues ?? []) missingTexts.add(this.#plainTextOf(text));
+    }
     this.takesBooleans = this.kind === 'boolean' || (values.length > 0 && areAll(values, isBooleanText));
     this.codes =
       spec.kind === 'boolean'
@@ -258,7 +264,6 @@ export class ColumnReader {
     this.#unseen =
       (spec.unseen ?? 'error') === 'error' ? fault('unseen_category', 'not a known category of the model') : null;
     // Kernels do not know the words for missing values if missing values are an error.
-    this.#respells = this.kind === 'category' && this.takesNumbers;
     this.scoresUnseen = this.kind === 'category' && !this.#unseen && !this.#missing && !this.trims && !this.#respells;
     this.#faults = {
       number: fault('bad_number', 'not a plain decimal number'),
@@ -287,9 +292,12 @@ export class ColumnReader {
       }
       case 'boolean': {
         const code = this.codes.get(text);
-        if (code === undefined) return this.#advised(this.#faults.boolean, text);
-        out.codes[i] = code;
-        return null;
+        if (code !== undefined) {
+          out.codes[i] = code;
+          return null;
+        }
+        const plain = this.#respelled(text);
+        return plain === null ? this.#advised(this.#faults.boolean, text) : this.readText(plain, out, i);
       }
       case 'category': {
         const code = this.codes.get(text);
@@ -313,13 +321,18 @@ export class ColumnReader {
   }
 
   /**
-   * The category, or the text for a missing value, that is the same number as `text`: 12 for 12.0. Null if there is
-   * none. pandas writes whole numbers of a column with gaps as 12.0, and a typed format has the number.
+   * The category, the truth value or the text for a missing value that is the same number as `text`: 12 for 12.0. Null
+   * if there is none. pandas writes whole numbers of a column with gaps as 12.0, and a typed format has the number.
    */
   #respelled(text: string): string | null {
-    const number = this.notation ? plainNumber(text, this.notation) : text;
-    const plain = number === null ? text : numberText(number);
+    const plain = this.#plainTextOf(text);
     return plain !== text && (this.codes.has(plain) || this.missingTexts.has(plain)) ? plain : null;
+  }
+
+  /** The plain text of a number in the column's notation; other texts are returned unchanged. */
+  #plainTextOf(text: string): string {
+    const number = this.notation ? plainNumber(text, this.notation) : text;
+    return number === null ? text : numberText(number);
   }
 
   /** The number in the column's notation; NaN if the text is not a number. */

@@ -102,6 +102,32 @@ requirePostgres('a table as the sink', () => {
     expect((await rowsOf('appended')).length).toBe(7);
   });
 
+  test.each([
+    ['numeric', '1.0', '1.00'],
+    ['interval', '30 days', '1 mon'],
+    ['json', '{"a":1}', '{"a":2}'],
+    ['citext', 'smith', 'Smith'],
+    ['point', '(1,2)', '(1,3)'],
+  ])(
+    'a merge replaces a %s that is equal but not identical, and leaves an identical one alone',
+    async (type, before, now) => {
+      const table = `equal_${type}`;
+      await server.query('CREATE EXTENSION IF NOT EXISTS citext');
+      await server.query(
+        `CREATE TABLE ${table} (id text PRIMARY KEY, note ${type}, row int, probability float8, prediction boolean, error_code text)`,
+      );
+      const merge = { mode: 'merge', key: ['id'] } as const;
+      const row = (value: string) => [`"a","${value.replaceAll('"', '""')}",1,0.25,false,`];
+      const stored = async () => (await server.query(`SELECT note::text, xmin::text FROM ${table}`)).rows[0];
+      await put(await open(table, merge), row(before));
+      const first = await stored();
+      await put(await open(table, merge), row(before));
+      expect(await stored()).toEqual(first);
+      await put(await open(table, merge), row(now));
+      expect(await stored()).toMatchObject({ note: now });
+    },
+  );
+
   test('a merge replaces by key, and leaves rows alone that are the same', async () => {
     const merge = { mode: 'merge', key: ['id'] } as const;
     await put(await open('merged', merge));
