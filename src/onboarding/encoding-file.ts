@@ -15,6 +15,8 @@ type UnseenRule = number | string | 'missing' | 'error';
 export interface EncodingFile {
   /** Order of the columns in a single matrix input. */
   order?: readonly string[];
+  /** The classes in the order of the scores, if the model file names none. */
+  classes?: readonly (string | number)[];
   /** The columns of each input, if there are several matrices, or if inputs and columns have different names. */
   inputs?: Readonly<Record<string, readonly string[]>>;
   /** The number of each category, by column. */
@@ -29,12 +31,12 @@ export interface EncodingFile {
 
 export const NO_ENCODING: EncodingFile = { codes: {}, missing: {}, unseen: {}, booleans: {} };
 
-const PARTS = ['order', 'inputs', 'codes', 'missing', 'unseen', 'booleans'];
+const PARTS = ['order', 'classes', 'inputs', 'codes', 'missing', 'unseen', 'booleans'];
 
 type Json = Record<string, unknown>;
 
 /**
- * Accepts `{order, inputs, codes, missing, unseen, booleans}`, or just the code maps (`{column: {category: number}}`),
+ * Accepts `{order, classes, inputs, codes, missing, unseen, booleans}`, or just the code maps (`{column: {category: number}}`),
  * or a list of features (`{features: [{column, kind, codes, missing, unseen, true, false}]}`, `{inputs: [{name, column,
  * …}]}`).
  * @throws SluiceError usage
@@ -57,6 +59,7 @@ export async function readEncoding(file: string): Promise<EncodingFile> {
   const missing = mapOf(file, 'missing', raw.missing ?? {}, (v, at) => scalar(file, at, v));
   return {
     ...(raw.order === undefined ? {} : { order: texts(file, 'order', raw.order) }),
+    ...(raw.classes === undefined ? {} : { classes: classLabels(file, raw.classes) }),
     ...(raw.inputs === undefined
       ? {}
       : {
@@ -111,6 +114,12 @@ const isMap = (v: unknown): v is Json => typeof v === 'object' && v !== null && 
 function texts(file: string, at: string, v: unknown): string[] {
   if (Array.isArray(v) && v.every((x) => typeof x === 'string')) return v;
   throw bad(file, `${at} must be a list of column names`);
+}
+
+function classLabels(file: string, v: unknown): (string | number)[] {
+  const isLabel = (x: unknown): x is string | number => typeof x === 'string' || Number.isSafeInteger(x);
+  if (Array.isArray(v) && v.length > 1 && v.every(isLabel) && new Set(v.map(String)).size === v.length) return v;
+  throw bad(file, 'classes must be a list of different texts or whole numbers');
 }
 
 function mapOf<R>(file: string, at: string, v: unknown, read: (v: unknown, at: string) => R): Record<string, R> {

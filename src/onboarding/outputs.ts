@@ -98,8 +98,9 @@ function describeBooster(draft: Draft, booster: Booster): OutputPart {
   const outcomes = outcome === null ? [] : [...(table.profiles.get(outcome)?.distinct?.keys() ?? [])];
   const count = Math.max(2, targets);
   const numbered = Array.from({ length: count }, (_, i) => i);
-  const classes = booster.classes ?? fromOutcomes(outcomes, count) ?? numbered;
-  if (booster.classes === null)
+  const known = knownClasses(draft, booster.classes, count);
+  const classes = known ?? assumedClasses(outcomes, count) ?? numbered;
+  if (known === null)
     findings.assumed(
       classes === numbered
         ? `the file names no classes; they are assumed to be 0 to ${count - 1}`
@@ -211,13 +212,15 @@ function describeClasses(draft: Draft, evidence: Evidence, candidates: Candidate
  * 1 for a binary task.
  */
 function namedClasses(
-  { options, outcome, findings }: Draft,
+  draft: Draft,
   { classes, outcomes, allFloats, widthOf }: Evidence,
   probabilities: string | readonly string[],
 ): readonly ClassLabel[] {
+  const { options, outcome, findings } = draft;
   const width = typeof probabilities === 'string' ? widthOf(probabilities) : probabilities.length;
   const bare = outcome === null && options.task === 'binary' && width <= 2 ? [0, 1] : null;
-  const known = classes ?? fromOutcomes(outcomes, width) ?? bare;
+  const stated = knownClasses(draft, classes, Math.max(2, width));
+  const known = stated ?? assumedClasses(outcomes, width) ?? bare;
   if (!known) {
     throw refusal(
       `the graph does not say which classes the ${width} score${width === 1 ? '' : 's'} of ${probabilities} belong to, and ${outcome === null ? 'no outcome column is named (--outcome)' : `the outcome ${outcome} has another number of values`}${allFloats.length > 1 ? `; or choose another output with --scores (${allFloats.join(', ')})` : ''}`,
@@ -227,11 +230,45 @@ function namedClasses(
     throw refusal(`the model returns ${width} scores for ${known.length} classes`);
   if (known === bare)
     findings.assumed('neither the graph nor a column names the classes; they are assumed to be 0 and 1');
-  else if (!classes)
+  else if (!stated)
     findings.assumed(
       `the graph names no classes; the classes are assumed to be the values of the outcome column in order: ${known.join(', ')}`,
     );
   return known;
+}
+
+/**
+ * The classes that the model file names, or that `--encoding` states; null: neither does.
+ * @throws SluiceError registration_refused
+ */
+function knownClasses(
+  { options }: Draft,
+  named: readonly ClassLabel[] | null,
+  count: number,
+): readonly ClassLabel[] | null {
+  const stated = options.encoding?.classes ?? null;
+  if (stated === null) return named;
+  if (named !== null && named.join('\n') !== stated.join('\n'))
+    throw refusal(
+      `classes of --encoding (${stated.join(', ')}) contradict those of the model file (${named.join(', ')})`,
+    );
+  if (stated.length !== count) throw refusal(`--encoding states ${stated.length} classes, the model has ${count}`);
+  return named ?? stated;
+}
+
+/**
+ * The values of the outcome column as classes, sorted as training libraries sort labels; null: there are too many or too
+ * few.
+ * @throws SluiceError registration_refused: sorted as texts and as numbers, they have different orders
+ */
+function assumedClasses(outcomes: readonly string[], width: number): ClassLabel[] | null {
+  const labels = fromOutcomes(outcomes, width);
+  const asTexts = [...outcomes].sort();
+  if (labels === null || labels.every((label, i) => Number(label) === Number(asTexts[i]) || label === asTexts[i]))
+    return labels;
+  throw refusal(
+    `the model file names no classes, and the values of the outcome have another order as texts (${asTexts.join(', ')}) than as numbers (${labels.join(', ')}). State the order in which the model was trained in --encoding: {"classes": ${JSON.stringify(labels)}} if the labels were numbers, {"classes": ${JSON.stringify(asTexts)}} if they were texts`,
+  );
 }
 
 function fromOutcomes(outcomes: readonly string[], width: number): ClassLabel[] | null {

@@ -23,8 +23,8 @@ interface Answer {
 }
 
 /** Runs `model add` for a model file. */
-const addModel = (file: string, table = path.join(FIXTURE, 'train.csv')) =>
-  sluiceHere(['model', 'add', file, '--id', 'm', '--training-data', table, '--registry', scratch()]);
+const addModel = (file: string, table = path.join(FIXTURE, 'train.csv'), flags: readonly string[] = []) =>
+  sluiceHere(['model', 'add', file, '--id', 'm', '--training-data', table, '--registry', scratch(), ...flags]);
 
 /** Registers the model of `folder` with its predictions, and compares the holdout with those of the library. */
 async function checkRegistration(folder: string): Promise<void> {
@@ -109,6 +109,40 @@ test('a table without a column of the model is rejected with the names', async (
   const added = await addModel(path.join(FIXTURE, 'model.txt'), table);
   expect(added.code).toBe(1);
   expect(added.stderr).toContain('columns that the training table does not have: postcode');
+});
+
+test('labels that texts and numbers sort differently need their order', async () => {
+  const folder = scratch();
+  const of = (name: string): string => path.join(folder, name);
+  const training = readFileSync(path.join(FIXTURE, 'train.csv'), 'utf8');
+  // As LightGBM sorts texts: "10" is the first class, "9" the second.
+  writeFileSync(of('train.csv'), training.replaceAll(/,0$/gm, ',10').replaceAll(/,1$/gm, ',9'));
+  const add = (classes: readonly (string | number)[] | null, positive: string) => {
+    writeFileSync(of('encoding.json'), JSON.stringify({ classes }));
+    const stated = classes === null ? [] : ['--encoding', of('encoding.json')];
+    const flags = [
+      '--outcome',
+      'ok',
+      '--positive-class',
+      positive,
+      '--expected',
+      path.join(FIXTURE, 'expected.csv'),
+      ...stated,
+    ];
+    return addModel(path.join(FIXTURE, 'model.txt'), of('train.csv'), flags);
+  };
+  const unknown = await add(null, '9');
+  expect(unknown.code).toBe(1);
+  expect(unknown.stderr).toContain(
+    '{"classes": [9,10]} if the labels were numbers, {"classes": ["10","9"]} if they were texts',
+  );
+  expect((await add(['10', '9'], '9')).code).toBe(0);
+  // The predictions are those of the class 9.
+  expect((await add(['10', '9'], '10')).stderr).toContain('use --positive-class 9');
+  expect((await add(['10', '9', '8'], '9')).stderr).toContain('--encoding states 3 classes, the model has 2');
+  expect((await add(['10', '10'], '10')).stderr).toContain(
+    'classes must be a list of different texts or whole numbers',
+  );
 });
 
 test('binary files of CatBoost are rejected with the way to save them', async () => {

@@ -626,6 +626,26 @@ class Boosting(unittest.TestCase):
                     self.assertTrue(card.data["selfTest"]["passed"])
 
 
+    def test_classes_in_any_order(self) -> None:
+        import catboost
+        import lightgbm
+
+        X = TRAINING[["debt", "age"]]
+        tiers = np.digitize(X["debt"], [60_000, 150_000])
+        quiet = {"iterations": 10, "verbose": False, "allow_writing_files": False}
+        with tempfile.TemporaryDirectory() as folder:
+            for name, model, labels in (
+                ("texts", lightgbm.LGBMClassifier(n_estimators=10, verbose=-1), ["1", "2", "10"]),
+                ("numbers", lightgbm.LGBMClassifier(n_estimators=10, verbose=-1), [1, 2, 10]),
+                ("named", catboost.CatBoostClassifier(**quiet, class_names=["mid", "high", "low"]), ["low", "mid", "high"]),
+            ):
+                with self.subTest(name):
+                    y = pd.Series(np.asarray(labels)[tiers], name="tier")
+                    card = sluice.register(model.fit(X, y), X, y, name, registry=folder)
+                    self.assertTrue(card.data["selfTest"]["passed"])
+                    self.assertEqual([str(c) for c in card.manifest["classes"]], [str(c) for c in model.classes_])
+
+
 class Exactness(unittest.TestCase):
     """Conversions that are off near thresholds are found before registering."""
 

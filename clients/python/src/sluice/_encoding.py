@@ -48,9 +48,20 @@ class Rule:
         return None if isinstance(self.unseen, str) else self.unseen
 
 
-def encoding_file(rules: Sequence[Rule], inputs: Any = None, order: Sequence[str] | None = None) -> dict[str, Any]:
-    """The content of the encoding file. `inputs`: graph input → its columns. `order`: columns of a single matrix."""
+def encoding_file(
+    rules: Sequence[Rule],
+    inputs: Any = None,
+    order: Sequence[str] | None = None,
+    classes: Sequence[Any] | None = None,
+) -> dict[str, Any]:
+    """The content of the encoding file.
+
+    `inputs`: graph input → its columns. `order`: columns of a single matrix. `classes`: in the order of the scores;
+    written only if `model add` would assume another order, or none.
+    """
     content: dict[str, Any] = {}
+    if classes is not None and not are_sorted(classes):
+        content["classes"] = list(classes)
     if inputs is not None:
         content["inputs"] = inputs
     if order is not None:
@@ -59,6 +70,16 @@ def encoding_file(rules: Sequence[Rule], inputs: Any = None, order: Sequence[str
     content["missing"] = {rule.name: plain(rule.missing) for rule in rules}
     content["unseen"] = {rule.name: plain(rule.unseen) for rule in rules if rule.kind == "category"}
     return content
+
+
+def are_sorted(classes: Sequence[Any]) -> bool:
+    """Whether classes have the same order as numbers, as texts, and in this list."""
+    texts = [str(c) for c in classes]
+    try:
+        numbers = [float(t) for t in texts]
+    except ValueError:
+        numbers = []
+    return texts == sorted(texts) and numbers == sorted(numbers)
 
 
 def coded(rules: Sequence[Rule]) -> frozenset[str]:

@@ -114,7 +114,7 @@ def write_lightgbm(model: Any, label: str, frame: pd.DataFrame | None) -> Native
         classes = np.asarray([0, 1])
     if classes is None and objective[0].startswith("multiclass"):
         classes = np.arange(booster.num_model_per_iteration())
-    texts = sorted_labels(classes)
+    texts = labels_of(classes)
     back = lightgbm.Booster(model_str=text)
     lists = booster.pandas_categorical or []
     names = [] if frame is None else [c for c in frame.columns if isinstance(frame[c].dtype, pd.CategoricalDtype)]
@@ -157,7 +157,7 @@ def write_xgboost(model: Any, label: str, frame: pd.DataFrame | None) -> NativeM
         classes = np.asarray([0, 1])
     if classes is None and objective == "multi:softprob":
         classes = np.arange(int(config["learner_model_param"]["num_class"]))
-    texts = sorted_labels(classes)
+    texts = labels_of(classes)
     content = bytes(booster.save_raw("json"))
     back = xgboost.Booster()
     back.load_model(bytearray(content))
@@ -217,7 +217,7 @@ def write_catboost(model: Any, label: str, frame: pd.DataFrame | None) -> Native
     classes = getattr(model, "classes_", None)
     if classes is not None and len(classes) == 0:
         classes = None
-    texts = sorted_labels(classes)
+    texts = labels_of(classes)
     exponents = str(loss).split(":")[0] in ("Poisson", "Tweedie")
     kind = "Probability" if texts is not None else "Exponent" if exponents else "RawFormulaVal"
     with tempfile.TemporaryDirectory() as folder:
@@ -234,14 +234,11 @@ def write_catboost(model: Any, label: str, frame: pd.DataFrame | None) -> Native
     )  # fmt: skip
 
 
-def sorted_labels(classes: Any) -> list[Any] | None:
-    """The classes as they are written to files; native files name none, so their order must be the sorted one."""
+def labels_of(classes: Any) -> list[Any] | None:
+    """The classes as they are written to files."""
     if classes is None:
         return None
-    labels = [int(c) if isinstance(c, (bool, np.bool_, int, np.integer)) or (isinstance(c, (float, np.floating)) and float(c).is_integer()) else str(c) for c in list(classes)]  # fmt: skip
-    if labels != sorted(labels):
-        raise CannotRegister([Problem("the classes", "they are not in sorted order", "Fit on labels in sorted order.")])
-    return labels
+    return [int(c) if isinstance(c, (bool, np.bool_, int, np.integer)) or (isinstance(c, (float, np.floating)) and float(c).is_integer()) else str(c) for c in list(classes)]  # fmt: skip
 
 
 # Encodings
@@ -370,6 +367,6 @@ def checked(
             worst = max(worst, float(deviation(scores, part.scores[rows], native.classes is not None).max()))
     if worst > tolerance:
         raise CannotRegister([Problem(f"the model ({label})", f"scores of its file with the encoding differ by up to {worst:.2g} (allowed: {tolerance:g})", "Fit with the default settings for missing values, categories and predictions.")])  # fmt: skip
-    result = Export(native.file, native.content, names, encoding_file(rules, order=names), native.classes, flags)
+    result = Export(native.file, native.content, names, encoding_file(rules, order=names, classes=native.classes), native.classes, flags)
     expectations(result, compared)
     return result
