@@ -35,6 +35,8 @@ const servedAs = (reference: string, model: ModelPackage) => ({
 export function hostEvents(metrics: Metrics, log: Log): Required<ModelHostEvents> {
   return {
     onLoadFailure: (reference, error, serving) => {
+      // The process or run ends while a model is loading, for example because its topic is empty.
+      if (error.code === 'cancelled') return;
       metrics.loadFailures.inc({ model: parseReference(reference).id, code: error.code });
       const fields = { ...faultFields(error), model: named(parseReference(reference).id) };
       if (!serving) {

@@ -3,6 +3,7 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
+import { SluiceError } from '../../src/core/errors.ts';
 import { hostEvents, measureHost } from '../../src/engine/host-events.ts';
 import { keepLoaded, ModelHost } from '../../src/engine/model-host.ts';
 import { sealPackage } from '../../src/model/package/package-lock.ts';
@@ -158,4 +159,16 @@ test('one that is to be there always is loaded again when it can be, and never c
     2,
     3,
   ]);
+});
+
+test('a load that the end of the process interrupts is no failure', async () => {
+  const metrics = new Metrics('serve');
+  const told: string[] = [];
+  const { onLoadFailure } = hostEvents(metrics, (_level, _event, says) => told.push(String(says)));
+  onLoadFailure('credit-default', new SluiceError('cancelled', 'the validation of the package did not finish'), null);
+  expect(told).toEqual([]);
+  expect(await metrics.text()).not.toMatch(/^sluice_model_load_failures_total\{/m);
+  onLoadFailure('credit-default', new SluiceError('model_invalid', 'damaged'), null);
+  expect(told).toEqual(['credit-default cannot be loaded: damaged']);
+  expect(await metrics.text()).toMatch(/^sluice_model_load_failures_total\{.*\} 1$/m);
 });
