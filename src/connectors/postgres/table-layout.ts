@@ -208,7 +208,7 @@ export function copyInto(table: string, { columns, types }: Target, header: bool
  * SQL that adds rows to the target. If the target has a key, an existing row with the same key is replaced if it is not
  * identical. `from`: SQL that returns the rows.
  *
- * `*<>` compares stored bytes of whole rows: values of some types are equal, but not identical, such as 1.0 and 1.00, or texts of the
+ * `*<>` compares the stored bytes of rows, because values can be equal but not identical: 1.0 and 1.00, or texts of the
  * type citext in another case. It also works for types without an equality operator.
  */
 export function insertFrom(target: Target, from = `TABLE ${STAGING}`): string {

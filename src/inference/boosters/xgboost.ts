@@ -63,6 +63,7 @@ const KNOWN = {
     'categories_sizes',
     'default_left',
     'id',
+    'leaf_child_counts',
     'leaf_weights',
     'left_children',
     'loss_changes',
@@ -308,7 +309,7 @@ function treeOf(tree: Json, index: number, target: number, drop: number): Booste
   return { target, feature: features, test, value, members, missingYes, yes, no, leaves: weights };
 }
 
-/** Marks the nodes of a tree. XGBoost keeps the nodes that pruning deleted, and counts them. */
+/** Marks the nodes of a tree. XGBoost keeps the nodes that pruning deleted, and counts them from release 1.1 on. */
 function liveNodes(
   tree: Json,
   left: readonly number[],
@@ -325,8 +326,9 @@ function liveNodes(
     found++;
     if (left[n] !== -1) next.push(left[n]!, right[n]!);
   }
-  const deleted = Number((tree.tree_param as Json | undefined)?.num_deleted ?? 0);
-  if (left.length - found !== deleted) throw fail(`${left.length - found} nodes are not reachable`);
+  const deleted = (tree.tree_param as Json | undefined)?.num_deleted;
+  if (deleted !== undefined && left.length - found !== Number(deleted))
+    throw fail(`${left.length - found} nodes are not reachable`);
   return live;
 }
 

@@ -6,6 +6,7 @@ import { promisify } from 'node:util';
 import { describe, expect, test } from 'vitest';
 import { SluiceError } from '../../../src/core/errors.ts';
 import { Random } from '../../../src/core/random.ts';
+import { boosterOf } from '../../../src/inference/boosters/booster.ts';
 import { catBoostHash } from '../../../src/inference/boosters/city-hash.ts';
 import { boosterFormat, readModel } from '../../../src/inference/boosters/read-model.ts';
 import { logf } from '../../../src/inference/trees/float.ts';
@@ -90,6 +91,18 @@ describe('what a later release of a library may write', () => {
       `${part} contains "novelty", which this release does not know`,
     );
   });
+});
+
+test('XGBoost 1.0 does not count deleted nodes, and has counts of its own', () => {
+  const { bytes } = readCase(path.join(FIXTURES, 'xgb-pruned'));
+  const text = bytes.toString();
+  const asOld = text
+    .replaceAll(/"num_deleted":"\d+",/g, '')
+    .replaceAll('"left_children":', '"leaf_child_counts":[],$&');
+  expect(asOld).not.toContain('num_deleted');
+  expect(boosterOf(readModel(Buffer.from(asOld)))).toEqual(boosterOf(readModel(bytes)));
+  const wrong = text.replace(/"num_deleted":"\d+"/, '"num_deleted":"1"');
+  expect(() => readModel(Buffer.from(wrong))).toThrow(/tree 0: \d+ nodes are not reachable/);
 });
 
 describe('damaged files', () => {
