@@ -130,13 +130,13 @@ async function publish(
   const table = sqlName(target.name);
   if (mode === 'merge') await refuseDoubtfulKeys(client, target);
   await client.query('BEGIN');
-  if (!target.exists) await client.query(createTarget(target));
-  if (mode === 'append') {
-    if (!target.exists) await forgetRuns(client, target.name);
-    if (!(await enterRun(client, target.name, made))) {
-      await client.query('ROLLBACK');
-      return false;
-    }
+  if (!target.exists) {
+    await client.query(createTarget(target));
+    if (mode === 'append') await forgetRuns(client, target.name);
+  }
+  if (mode === 'append' && !(await enterRun(client, target.name, made))) {
+    await client.query('ROLLBACK');
+    return false;
   }
   // The lock serializes runs that replace the rows of the table. Readers still see the earlier rows.
   if (mode === 'replace') await client.query(`LOCK TABLE ${table} IN SHARE ROW EXCLUSIVE MODE`);

@@ -73,7 +73,7 @@ const KNOWN = {
 export function readLightgbm(bytes: Uint8Array): Booster {
   const lines = linesOf(bytes);
   const header = section(lines, (line) => line.startsWith('Tree=') || line === 'end of trees');
-  knownOnly(LIBRARY, 'the header', [...header.keys.keys(), ...header.flags].filter(Boolean), KNOWN.header);
+  knownOnly(LIBRARY, 'the header', [...header.keys.keys(), ...header.flags], KNOWN.header);
   const number = (key: string, otherwise?: number): number => {
     const n = Number(header.keys.get(key) ?? otherwise);
     if (!Number.isSafeInteger(n)) throw broken(`${key} is missing or not a whole number`);
@@ -89,7 +89,7 @@ export function readLightgbm(bytes: Uint8Array): Booster {
   let line = header.ended;
   while (line?.startsWith('Tree=')) {
     const { keys, flags, ended } = section(lines, (l) => l.startsWith('Tree=') || l === 'end of trees');
-    knownOnly(LIBRARY, 'a tree', [...keys.keys(), ...flags].filter(Boolean), KNOWN.tree);
+    knownOnly(LIBRARY, 'a tree', [...keys.keys(), ...flags], KNOWN.tree);
     trees.push(treeOf(keys, trees.length, trees.length % targets));
     line = ended;
   }
@@ -161,7 +161,7 @@ function section(lines: Iterator<string, void>, ends: (line: string) => boolean)
     if (ends(line)) return { keys, flags, ended: line };
     const at = line.indexOf('=');
     if (at > 0) keys.set(line.slice(0, at), line.slice(at + 1));
-    else flags.add(line);
+    else if (line !== '') flags.add(line);
   }
   return { keys, flags, ended: null };
 }

@@ -290,15 +290,7 @@ export class ColumnReader {
         if (Number.isNaN(value)) return this.#advised(this.#faults.number, text);
         return this.readNumber(value, out, i);
       }
-      case 'boolean': {
-        const code = this.codes.get(text);
-        if (code !== undefined) {
-          out.codes[i] = code;
-          return null;
-        }
-        const plain = this.#respelled(text);
-        return plain === null ? this.#advised(this.#faults.boolean, text) : this.readText(plain, out, i);
-      }
+      case 'boolean':
       case 'category': {
         const code = this.codes.get(text);
         if (code !== undefined) {
@@ -307,6 +299,7 @@ export class ColumnReader {
         }
         const plain = this.#respells ? this.#respelled(text) : null;
         if (plain !== null) return this.readText(plain, out, i);
+        if (this.kind === 'boolean') return this.#advised(this.#faults.boolean, text);
         if (text.includes('\0')) return this.#faults.nul;
         // The text is stored for outputs that show the value; the model never gets it.
         out.texts[i] = text;
