@@ -24,7 +24,7 @@ export interface ColumnData {
    */
   readonly texts: (string | null)[];
   /**
-   * Rows with a category that the package does not list, even if the category is read as a missing value. May include
+   * Rows with a category that the package does not list, even if the model gets it as a missing value. May include
    * rejected rows.
    */
   readonly unseenRows: number[];

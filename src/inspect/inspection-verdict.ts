@@ -501,9 +501,7 @@ function valueFindings(found: Conclusions, trial: Trial): { problems: string[]; 
   const questions: OpenQuestion[] = [];
   const { baseline } = found.sample.request.model.manifest;
   for (const [column, { unseen, missing, unseenTexts }] of trial.columns) {
-    const isMissingToo =
-      found.sample.request.model.manifest.columns.find(({ name }) => name === column)!.unseen === 'missing';
-    const present = trial.rows - trial.rejected - missing + (isMissingToo ? unseen : 0);
+    const present = trial.rows - trial.rejected - missing;
     if (unseen === 0 || present <= 0) continue;
     const share = unseen / present;
     const percent = `${(100 * share).toFixed(1)} %`;

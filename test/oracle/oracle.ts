@@ -192,6 +192,10 @@ class Fault {
   }
 }
 const MISSING = Symbol('missing');
+/** An unseen category that the model gets as a missing value. The row has a value. */
+const UNSEEN = Symbol('unseen');
+/** What a cell without a fault is read as. */
+type Value = number | string | typeof MISSING | typeof UNSEEN;
 const NUMBER = /^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$/;
 const BLANKS = /^[ \t\u00a0]+|[ \t\u00a0]+$/g;
 const isNumberText = (text: string) => Number.isFinite(Number(text)) && String(Number(text)) === text;
@@ -222,7 +226,7 @@ function plainNumber(text: string, { decimal = 'point', thousands }: Declared): 
   return NUMBER.test(plain) ? plain : null;
 }
 
-type Cell = number | string | typeof MISSING | Fault;
+type Cell = Value | Fault;
 
 /** The text that JavaScript writes for a number that JSON allows; null for other texts, and for whole numbers beyond 2^53. */
 function otherSpelling(text: string, declared: Declared): string | null {
@@ -278,7 +282,8 @@ function readText(text: string, column: Column, manifest: Manifest, declared: De
       if (known.includes(text)) return column.codes ? column.codes[text]! : text;
       if (text.includes('\0')) return new Fault('invalid_character');
       if (isOther) return readText(number, column, manifest, declared);
-      if (column.unseen === 'missing') return readMissing(column);
+      if (column.unseen === 'missing')
+        return readMissing(column) instanceof Fault ? new Fault('missing_value') : UNSEEN;
       return column.unseen === 'value' ? column.unseen_value! : new Fault('unseen_category');
     case 'text':
       return text.includes('\0') ? new Fault('invalid_character') : text;
@@ -313,8 +318,8 @@ function readNative(value: unknown, column: Column, manifest: Manifest, declared
 }
 
 /** What the model gets of a cell. */
-function featureOf(cell: number | string | typeof MISSING, column: Column): number | string {
-  if (cell !== MISSING) return cell;
+function featureOf(cell: Value, column: Column): number | string {
+  if (cell !== MISSING && cell !== UNSEEN) return cell;
   if (column.kind === 'text' || column.values) return column.missing?.value ?? '';
   return column.missing?.as === 'value' || column.missing?.as === 'category'
     ? Number(column.missing.value)
@@ -670,7 +675,7 @@ async function answerOf(q: Question, application: Application, row: number): Pro
   });
   if (fault) return rejected(fault.code, fault.column);
   const constants = q.declared.constants ?? {};
-  const cells: (number | string | typeof MISSING)[] = [];
+  const cells: Value[] = [];
   let isEmpty = true;
   for (const column of manifest.columns) {
     const constant = constants[column.name];

@@ -380,7 +380,8 @@ export class ColumnReader {
   readUnseen(out: ColumnData, i: number): CellFault | null {
     if (this.#unseen) return this.#unseen;
     out.unseenRows.push(i);
-    if (this.#spec.unseen === 'missing') return this.readMissing(out, i);
+    // Without a value of its own, an unseen category has the encoding of a missing value.
+    if (this.#missing && this.#spec.unseen === 'missing') return this.#missing;
     out.codes[i] = UNSEEN;
     return null;
   }

@@ -116,7 +116,8 @@ describe('categories', () => {
   });
 
   test('unseen as the package says', () => {
-    expect(read({ ...category, unseen: 'missing' }, 'x')).toBe(MISSING);
+    expect(read({ ...category, unseen: 'missing' }, 'x')).toBe(UNSEEN);
+    expect(read({ ...category, unseen: 'missing', missing: { as: 'error' } }, 'x')).toBe('missing_value');
     expect(read({ ...category, unseen: 'value', unseen_value: -1 }, 'x')).toBe(UNSEEN);
   });
 
