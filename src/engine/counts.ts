@@ -5,11 +5,13 @@ import type { ErrorCode, ErrorDetail } from '../core/errors.ts';
 import type { Flow } from '../core/flow.ts';
 import type { MeasuredPart } from '../drift/drift-monitor.ts';
 
-/** Counts of a run, a unit or a block result. After every successful end, rows = scored + rejected. */
+/** Counts of a run, a unit or a block result. After every successful end, rows = scored + rejected + skipped. */
 export interface RunCounts {
   rows: number;
   scored: number;
   rejected: number;
+  /** Tombstones of a topic that were skipped or forwarded. Absent if there were none. */
+  skipped?: number;
   rejectedByCode: Partial<Record<ErrorCode, number>>;
   /**
    * `interpreted`: rows with an interpretation. `inexact`: rows whose interpretation was omitted because their effects

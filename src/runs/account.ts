@@ -193,6 +193,11 @@ export class UnitAccount implements Account {
     }
   }
 
+  /** Counts `n` rows that are neither scored nor rejected. Metrics of models do not contain them. */
+  skip(n: number): void {
+    if (n > 0) addTo(this.counts, { ...newCounts(), rows: n, skipped: n });
+  }
+
   /**
    * Removes `n` rows that were rejected because of `column`. These rows are retried later, and the unit of the retry
    * counts them. Call this method before the unit is live.

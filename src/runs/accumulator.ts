@@ -33,6 +33,7 @@ export function addTo(counts: RunCounts, more: Readonly<RunCounts>): void {
   counts.rows += more.rows;
   counts.scored += more.scored;
   counts.rejected += more.rejected;
+  if (more.skipped) counts.skipped = (counts.skipped ?? 0) + more.skipped;
   for (const [code, n] of Object.entries(more.rejectedByCode) as [ErrorCode, number][]) {
     counts.rejectedByCode[code] = (counts.rejectedByCode[code] ?? 0) + n;
   }

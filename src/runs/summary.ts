@@ -98,7 +98,7 @@ export function summaryOf(
     rows: counts.rows,
     scored: counts.scored,
     rejected: counts.rejected,
-    skipped: 0,
+    skipped: counts.skipped ?? 0,
     resumedRows: result?.resumedRows ?? 0,
     inputsDoneBefore: result?.inputsDoneBefore ?? 0,
     rejectedByCode: counts.rejectedByCode,
@@ -164,8 +164,11 @@ export function summaryText(
 }
 
 /** Row counts as an equation: `1,000 rows read = 998 scored + 2 rejected` */
-export const equation = ({ rows, scored, rejected }: Pick<RunCounts, 'rows' | 'scored' | 'rejected'>): string =>
-  `${count(rows)} rows read = ${count(scored)} scored + ${count(rejected)} rejected`;
+export const equation = ({ rows, scored, rejected, skipped = 0 }: CountsOfRows): string =>
+  `${count(rows)} rows read = ${count(scored)} scored + ${count(rejected)} rejected` +
+  (skipped > 0 ? ` + ${count(skipped)} skipped` : '');
+
+type CountsOfRows = Pick<RunCounts, 'rows' | 'scored' | 'rejected' | 'skipped'>;
 
 /** Rows per second. */
 export const rate = (rows: number, seconds: number): number => Math.round(rows / Math.max(seconds, 1e-9));

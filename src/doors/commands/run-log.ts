@@ -123,4 +123,9 @@ export function runLog(
   };
 }
 
-const countsOf = ({ rows, scored, rejected }: Readonly<RunCounts>): LogFields => ({ rows, scored, rejected });
+const countsOf = ({ rows, scored, rejected, skipped }: Readonly<RunCounts>): LogFields => ({
+  rows,
+  scored,
+  rejected,
+  ...(skipped === undefined ? {} : { skipped }),
+});

@@ -68,6 +68,8 @@ export class AnsweredBatch {
   readonly answered: AnsweredRecord[] = [];
   /** In the order of the records. */
   readonly deadLetters: RejectedRecord[] = [];
+  /** Tombstones that were skipped or forwarded. */
+  tombstones = 0;
   readonly #spec: TopicSpec;
   readonly #context: RunContext;
   readonly #tallies: ScoredRecords['tallies'];
@@ -97,6 +99,7 @@ export class AnsweredBatch {
   /** Adds the rows of the batch to `unit`. */
   countInto(unit: UnitAccount): void {
     for (const tally of this.#tallies) unit.add(tally, this.model.ref);
+    unit.skip(this.tombstones);
   }
 
   /**
@@ -197,6 +200,7 @@ export class AnswerRecords {
     let next = 0;
     for (const record of records) {
       if (record.value === null && tombstones !== 'reject') {
+        batch.tombstones++;
         if (tombstones === 'forward') batch.answered.push({ record, answer: null });
         continue;
       }

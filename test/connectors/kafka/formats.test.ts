@@ -163,7 +163,9 @@ kafka: { brokers: ["${cluster.brokers[0]}"], session_timeout_ms: 3000 }
           await until(async () => (await committed(cluster, name, input!).catch(() => 0)) >= ROWS + 3, 'all records');
         } finally {
           running.child.kill('SIGTERM');
-          expect(await running.done).toMatchObject({ code: 0 });
+          const ended = await running.done;
+          expect(ended.code).toBe(0);
+          expect(ended.stderr).toContain(`${ROWS + 3} rows read = ${ROWS} scored + 2 rejected + 1 skipped`);
         }
         const reference = (await scoreText(text, { output: { format: 'ndjson', delimiter: ',' } })).output
           .trim()
