@@ -70,6 +70,7 @@ describe('score: the names of the files say what is read and written', () => {
     ['an output of an unknown ending', ['in.csv', '-o', 'out.xlsx'], /out\.xlsx: \.xlsx is not a format.*--format/],
     ['an output with none but a compression', ['in.csv', '-o', 'out.txt.gz'], /\.txt is not a format/],
     ['an input of an unknown ending', ['in.avro', '-o', 'out.csv'], /in\.avro: \.avro is not a format.*--input-format/],
+    ['a pattern without an ending', ['*', '-o', '{name}.csv'], /the pattern names no format.*--input-format/],
     ['a Parquet file packed as a whole', ['in.csv', '-o', 'out.parquet.gz'], /compresses its pages itself/],
     ['Parquet through a pipe', ['-', '--input-format', 'parquet', '-o', 'out.csv'], /cannot be read from a pipe/],
     [

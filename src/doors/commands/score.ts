@@ -5,7 +5,7 @@ import { gateSaid } from '../../config/gate-flags.ts';
 import { STDIO } from '../../connectors/stdio/stdio-connector.ts';
 import { SluiceError } from '../../core/errors.ts';
 import type { FileFormat } from '../../core/file-format.ts';
-import { REJECTS_ENDING } from '../../core/file-names.ts';
+import { isPattern, REJECTS_ENDING } from '../../core/file-names.ts';
 import { passthroughNames } from '../../core/input-declaration.ts';
 import { DELIMITERS, type DelimiterName } from '../../formats/delimited/header.ts';
 import { KNOWN_ENDINGS, namedFormat } from '../../formats/formats.ts';
@@ -162,6 +162,12 @@ interface Said {
 /** Format and delimiter of an input or output, as keys of a pipeline. */
 function endpointSaid(flag: string, name: string, { format, delimiter, otherwise }: Said) {
   const named = namedFormat(name);
+  if (named.ending === '' && isPattern(name) && format === undefined && delimiter === undefined) {
+    throw new SluiceError(
+      'usage',
+      `${name}: the pattern names no format; add an extension such as .csv, or use ${flag}`,
+    );
+  }
   // A configured delimiter means that the format is delimited text.
   const found = format ?? named.format ?? (named.ending === '' || delimiter !== undefined ? otherwise : null);
   if (found === null) {
