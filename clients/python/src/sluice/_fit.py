@@ -53,10 +53,13 @@ def fit(
 
 
 def refuse_kept(kept: Sequence[str], present: set[str]) -> None:
-    """Raises ColumnNameError for copied columns that do not exist, or that the answer would hide."""
+    """Raises ColumnNameError for copied columns that are absent, listed twice, or hidden by the answer."""
     absent = [name for name in kept if name not in present]
     if absent:
         raise ColumnNameError(f"passthrough: the frame has no column {', '.join(absent)}", missing=absent)
+    twice = sorted({name for name in kept if kept.count(name) > 1})
+    if twice:
+        raise ColumnNameError(f"passthrough: {', '.join(twice)} is listed more than once", unexpected=twice)
     hidden = [name for name in kept if name in RESERVED or name.startswith(RESERVED_STARTS)]
     if hidden:
         raise ColumnNameError(

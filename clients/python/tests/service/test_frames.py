@@ -288,6 +288,8 @@ class Pandas(unittest.TestCase):
         ):
             with self.assertRaises(sluice.ColumnNameError):
                 CLIENT.predict(wrong, MODEL, passthrough="*")
+        with self.assertRaisesRegex(sluice.ColumnNameError, "id is listed more than once"):
+            CLIENT.predict(frame, MODEL, passthrough=["id", "id"])
 
 
 class Dictionaries(unittest.TestCase):
