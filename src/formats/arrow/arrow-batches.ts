@@ -114,7 +114,7 @@ const MOST_EXPANDED = 256 * 1024 * 1024;
 
 /**
  * The columns of a schema message.
- * @throws Error if the message is invalid or has a type that is too expensive to decode
+ * @throws Error if the message is invalid or has a type that is not supported or too expensive to decode
  */
 export function schemaFields(message: Uint8Array): Field[] {
   const { fields } = decodeMessage(message, 0).content;
@@ -122,7 +122,7 @@ export function schemaFields(message: Uint8Array): Field[] {
   return fields;
 }
 
-/** Checks the scale of decimals, because the library computes a power of ten for each decimal column. */
+/** Checks the scale of decimals, because their texts have as many digits. */
 function checkType(type: DataType): void {
   if (type.typeId === Type.Decimal) checkScale(type.scale);
   else if (type.typeId === Type.Dictionary) checkType(type.dictionary);
@@ -142,7 +142,7 @@ export class ArrowBatches {
 
   /** `types`: types of all columns of the stream. */
   constructor(types: readonly DataType[], limits: ArrowBatchLimits) {
-    this.#fields = fieldsOf(types.map(withCodes));
+    this.#fields = fieldsOf(types);
     this.#limits = limits;
   }
 
@@ -253,7 +253,7 @@ async function decompress(codec: number, stored: Uint8Array, out: Uint8Array): P
 }
 
 const fieldsOf = (types: readonly DataType[]): Field[] =>
-  types.map((type, i) => ({ name: String(i), type, nullable: true, metadata: new Map() }));
+  types.map((type, i) => ({ name: String(i), type: storedType(type), nullable: true, metadata: new Map() }));
 
 function columnsOf(version: number, fields: readonly Field[], columns: Columns): Batch<unknown>[] {
   const data = { schema: { version, fields }, dictionaries: [] as [], records: [columns], dictsBeforeRecord: [0] };
@@ -261,10 +261,14 @@ function columnsOf(version: number, fields: readonly Field[], columns: Columns):
   return fields.map((_, i) => table.getChildAt(i).data[0]!);
 }
 
-/** The type with every dictionary replaced by the integer type of its codes. */
-function withCodes(type: DataType): DataType {
+/**
+ * The type as the bytes have it: the integer type of the codes for a dictionary, and a whole number for a decimal, whose
+ * scale is applied later (the library accepts no negative scale).
+ */
+function storedType(type: DataType): DataType {
   if (type.typeId === Type.Dictionary) return type.indices;
+  if (type.typeId === Type.Decimal) return { ...type, scale: 0 };
   const { children } = type as { children?: Field[] };
   if (!children) return type;
-  return { ...type, children: children.map((child) => ({ ...child, type: withCodes(child.type) })) } as DataType;
+  return { ...type, children: children.map((child) => ({ ...child, type: storedType(child.type) })) } as DataType;
 }

@@ -67,7 +67,7 @@ class ArrowTable implements ColumnSource {
     this.#onRows = options.onRows ?? (() => {});
     this.recordBytes = budget.recordBytes;
     this.#messages = messages;
-    const fields = inMessage(() => schemaFields(schema.bytes));
+    const fields = fieldsIn(schema.bytes);
     this.#places = fields.flatMap(({ name, type }, i) => (ignored?.(name, !isFlat(type)) ? [] : [i]));
     budget.checkColumns(this.#places.length);
     const nested = this.#places.find((i) => !isFlat(fields[i]!.type));
@@ -156,6 +156,19 @@ type DictionaryType = DataType & { id: number; dictionary: DataType };
 function codedType(type: DataType): DictionaryType | null {
   if (type.typeId === Type.Dictionary) return type as DictionaryType;
   return type.typeId === Type.RunEndEncoded ? codedType(type.children[1]!.type) : null;
+}
+
+/** The columns of a schema. @throws SluiceError header_mismatch */
+function fieldsIn(schema: Uint8Array): Field[] {
+  try {
+    return schemaFields(schema);
+  } catch (cause) {
+    throw new SluiceError(
+      'header_mismatch',
+      'the Arrow schema is damaged, or a column has a type that cannot be read, such as a 128-bit integer; convert or drop the column',
+      { cause },
+    );
+  }
 }
 
 /** @throws Error if columns that share a dictionary disagree on the type of its words */

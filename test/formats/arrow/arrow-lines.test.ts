@@ -45,6 +45,17 @@ test('decimals are the texts of the same table in Parquet', async () => {
   expect(await arrowLines(fixture('pyarrow-decimals.arrows'))).toBe(await parquetLines('pyarrow-decimals.parquet'));
 });
 
+test('decimals of hundreds are whole numbers', async () => {
+  const columns = ['d32', 'd64', 'd128', 'd256', 'coded'];
+  const rows = ['1200', '-500', null, '0'].map((value) => Object.fromEntries(columns.map((name) => [name, value])));
+  expect(rowsOf(await arrowLines(fixture('pyarrow-hundreds.arrows')))).toEqual(rows);
+});
+
+test('a type that cannot be read is not taken for a damaged stream', async () => {
+  const error = await arrowLines(fixture('polars-int128.arrows')).catch((e: unknown) => e);
+  expect(error).toMatchObject({ code: 'header_mismatch', message: expect.stringContaining('128-bit integer') });
+});
+
 test('a table without rows has no lines', async () => {
   expect(await arrowLines(fixture('pyarrow-empty.arrows'))).toBe('');
 });
