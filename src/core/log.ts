@@ -73,7 +73,7 @@ export const LOG_EVENTS = {
   database_down: 'a table cannot be written; the write is retried and nothing is lost',
   database_up: 'the table can be written again',
   partition_overtaken: 'another member wrote rows of a partition; this member continues after them',
-  file_taken_over: 'a partition was reassigned while its file was written; its new member writes the file again',
+  file_taken_over: 'a partition was reassigned before its file was published; its member reads the records again',
   left_over_kept: 'a temporary file of another run was found and left untouched; `msg` says why',
   background_failed: 'a background task failed',
   process_fault: 'an uncaught exception or an unhandled rejection',

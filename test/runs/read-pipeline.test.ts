@@ -367,6 +367,7 @@ test.each([
   [TOPICS(`, retry: { ${RETRY}, group: g }`), '4:91 retry: the retry group must differ from the group of the source'],
   [TOPICS(`, retry: { ${RETRY} }`, 'on_invalid: report'), '4:46 retry: needs on_invalid: dead_letter'],
   [TOPICS(`, retry: { ${RETRY} }`).replace(/sink: .*/, 'sink: { type: file, path: "{partition}-{offset}.ndjson" }'), '4:46 retry: needs a topic as the source and as the sink'],
+  ...['{partition}', '{offset}', 'all'].map((name) => [TOPICS('').replace(/sink: .*/, `sink: { type: file, path: "${name}.ndjson" }`), '3:7 sink.path must contain {partition} and {offset} if the source is a topic'] as const),
 ] as const)('logins and retries that contradict themselves', async (yaml, message) => {
   const parsed = await parsePipeline('p.yaml', yaml);
   const told = parsed.ok ? null : parsed.problems.map((p) => `${p.line}:${p.column} ${p.message}`);

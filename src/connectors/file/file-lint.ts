@@ -19,7 +19,7 @@ export function lintFiles({ source, sink, dead_letter: letters, reads }: LintedP
   if (reads === 'records') {
     const format = file.format ?? namedFormat(file.path).format ?? 'ndjson';
     if (format !== 'ndjson') say('sink', 'files with predictions from a topic must have the format ndjson');
-    if (!file.path.includes('{partition}'))
+    if (!file.path.includes('{partition}') || !file.path.includes('{offset}'))
       say('sink', 'sink.path must contain {partition} and {offset} if the source is a topic');
   }
   if (reads === 'requests' && !file.path.includes('{name}'))

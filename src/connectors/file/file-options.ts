@@ -27,11 +27,15 @@ const source = Type.Object(
 const sink = Type.Object(
   {
     type: literal('file'),
-    path: text('output file; {name}: name of the input, {partition} and {offset}: position of the first record'),
+    path: text('output file; {name}: name of the input, {partition} and {offset}: where the file begins in the topic'),
     format: fileFormat(),
     compression: fileCompression(),
     delimiter: delimiter(),
-    roll_rows: whole('from a topic: maximum rows of a file', [1], { default: 100_000 }),
+    roll_rows: whole(
+      'from a topic: rows after which a file is published; the micro-batch that exceeds them is in it',
+      [1],
+      { default: 100_000 },
+    ),
     roll_ms: whole('from a topic: maximum time before a file is published', [1], { default: 60_000 }),
   },
   closed,

@@ -27,6 +27,8 @@ import { TopicDirectory } from './topic-directory.ts';
 export interface PlacedBatch extends MicroBatch {
   /** Offset after the previous batch. */
   readonly from: bigint;
+  /** The assignment of the partition to this member that the batch belongs to, compared by identity. */
+  readonly assignment: object;
 }
 
 export interface ReaderOptions extends ReadingOptions {
@@ -125,7 +127,7 @@ export class TopicReader implements AsyncDisposable {
         if (!slot) continue;
         const from = slot.delivered;
         slot.delivered = batch.next;
-        yield { ...batch, from };
+        yield { ...batch, from, assignment: slot };
         slot.buffer.release(batch.bytes);
         this.#limit(batch.partition);
         continue;
@@ -134,6 +136,11 @@ export class TopicReader implements AsyncDisposable {
       if (this.#ended || this.#caughtUp()) return;
       await this.#change();
     }
+  }
+
+  /** Whether an assignment of the partition is the current one. It ends with a rebalance, a restart or `stop`. */
+  isCurrent({ partition, assignment }: Pick<PlacedBatch, 'partition' | 'assignment'>): boolean {
+    return this.#slots.get(partition) === assignment;
   }
 
   /**

@@ -4,10 +4,10 @@ import { isUtf8 } from 'node:buffer';
 import { mkdir } from 'node:fs/promises';
 import path from 'node:path';
 import type { FileSink } from '../../connectors/file/file-options.ts';
-import type { IncomingRecord, MicroBatch } from '../../connectors/kafka/client/records.ts';
+import { type IncomingRecord, type OutgoingRecord, weightOf } from '../../connectors/kafka/client/records.ts';
 import { connectionOf } from '../../connectors/kafka/connection-settings.ts';
-import { deadLetter } from '../../connectors/kafka/dlq/dead-letter.ts';
-import type { TopicReader } from '../../connectors/kafka/topic-reader.ts';
+import { deadLetter, letterReasonOf } from '../../connectors/kafka/dlq/dead-letter.ts';
+import type { PlacedBatch, TopicReader } from '../../connectors/kafka/topic-reader.ts';
 import { TopicWriter } from '../../connectors/kafka/topic-writer.ts';
 import { epochMs, startInterval, stopTimer } from '../../core/clock.ts';
 import { words } from '../../core/log.ts';
@@ -24,19 +24,31 @@ import type { AnswerSink } from './answer-sink.ts';
 /** Name of the member that holds the position of the record. */
 const RECORD_MEMBER = 'record';
 
+/** Size of the dead letters of a file, in bytes, at which the file is published early. */
+const MOST_LETTER_BYTES = 8 * 1024 * 1024;
+
 interface OpenFile {
+  partition: number;
+  /** The assignment that the rows were read in. */
+  assignment: object;
   sink: ByteSink;
   account: UnitAccount;
   rows: number;
   /** ms since 1970. */
   opened: number;
+  /** Offsets before the first record, which is committed, and after the last one. */
+  from: bigint;
   next: bigint;
+  /** Dead letters, which are written when the file is published. */
+  letters: OutgoingRecord[];
+  letterBytes: number;
 }
 
 /**
- * A file holds the answers between two committed offsets of one partition. After a crash, the records of an unfinished
- * file are read again. The answers to these records go to a file with the same name, so no answer is lost or
- * duplicated.
+ * A file holds the answers between two committed offsets of one partition, and is named after the first of them. After
+ * a crash or a rebalance, the records of an unpublished file are read again, and the answers go to a file with the same
+ * name. Only the member that owns the partition publishes: it has the coordinator of the group confirm its membership
+ * right before, so that a member that was suspended does not replace a file of its successor.
  */
 export class FileAnswers implements AnswerSink {
   readonly added = [RECORD_MEMBER];
@@ -73,11 +85,11 @@ export class FileAnswers implements AnswerSink {
     this.#reader = reader;
   }
 
-  accepts(): boolean {
-    return true;
+  accepts(batch: PlacedBatch): boolean {
+    return this.#reader!.isCurrent(batch);
   }
 
-  deliver(batch: MicroBatch, answers: AnsweredBatch): Promise<void> {
+  deliver(batch: PlacedBatch, answers: AnsweredBatch): Promise<void> {
     return this.#inTurn(() => this.#write(batch, answers));
   }
 
@@ -87,11 +99,7 @@ export class FileAnswers implements AnswerSink {
 
   async close(): Promise<void> {
     stopTimer(this.#timer);
-    for (const { sink, account } of this.#files.values()) {
-      await sink.abort();
-      account.drop();
-    }
-    this.#files.clear();
+    for (const file of [...this.#files.values()]) await this.#discard(file);
     await this.#letters?.close();
   }
 
@@ -103,59 +111,109 @@ export class FileAnswers implements AnswerSink {
   #publishDue(): void {
     const now = epochMs();
     for (const [partition, file] of this.#files) {
-      if (now - file.opened >= this.#spec.sink.roll_ms) this.#inTurn(() => this.#publish(partition)).catch(() => {});
+      const isDue = now - file.opened >= this.#spec.sink.roll_ms;
+      if (isDue || !this.#reader!.isCurrent(file)) this.#inTurn(() => this.#publish(partition)).catch(() => {});
     }
   }
 
-  async #write({ partition, records, next }: MicroBatch, answers: AnsweredBatch): Promise<void> {
+  async #write(batch: PlacedBatch, answers: AnsweredBatch): Promise<void> {
+    const { partition, records, next } = batch;
     let file = this.#files.get(partition);
+    if (file && file.assignment !== batch.assignment) {
+      await this.#giveUp(file);
+      file = undefined;
+    }
     if (!file) {
-      file = await this.#open(partition, records[0]!.offset);
+      file = await this.#open(batch);
       this.#files.set(partition, file);
     }
     const lines = answers.answered.map(({ record, answer }) => topicLine(record, answer!.value));
     await file.sink.write(Buffer.concat(lines));
-    const letters = answers.deadLetters.map(({ record, error }) => deadLetter(record, error, this.#context.name));
-    if (letters.length > 0) await this.#letters!.write(letters);
-    answers.countLetters();
+    for (const { record, error } of answers.deadLetters) {
+      const letter = deadLetter(copyOf(record), error, this.#context.name);
+      file.letters.push(letter);
+      file.letterBytes += weightOf(letter);
+    }
     answers.countInto(file.account);
     file.rows += records.length;
     file.next = next;
-    if (file.rows >= this.#spec.sink.roll_rows) await this.#publish(partition);
+    const isFull = file.rows >= this.#spec.sink.roll_rows || file.letterBytes >= MOST_LETTER_BYTES;
+    if (isFull) await this.#publish(partition);
   }
 
   async #publish(partition: number): Promise<void> {
     const file = this.#files.get(partition);
     if (!file) return;
-    this.#files.delete(partition);
+    if (!(await this.#owns(file))) return this.#giveUp(file);
+    if (file.letters.length > 0) await this.#letters!.write(file.letters);
     await file.sink.commit();
+    this.#files.delete(partition);
     const lost = await this.#reader!.commit(new Map([[partition, file.next]]));
-    if (lost.length === 0) file.account.settle();
-    else {
+    if (lost.length > 0) {
       file.account.drop();
-      const message = words`partition ${partition} was reassigned; its new member writes the last file again`;
-      this.#context.log('info', 'file_taken_over', message, { partition });
+      return this.#logTakenOver(partition);
     }
+    const { metrics, name: pipeline } = this.#context;
+    for (const letter of file.letters) metrics?.deadLetters.inc({ pipeline, code: letterReasonOf(letter).code });
+    file.account.settle();
   }
 
-  async #open(partition: number, offset: bigint): Promise<OpenFile> {
+  /** Whether the partition still belongs to this member. The coordinator confirms it by accepting a commit. */
+  async #owns(file: OpenFile): Promise<boolean> {
+    const reader = this.#reader!;
+    return reader.isCurrent(file) && (await reader.commit(new Map([[file.partition, file.from]]))).length === 0;
+  }
+
+  /** Removes the file of an ended assignment. The member that owns the partition reads its records again. */
+  async #giveUp(file: OpenFile): Promise<void> {
+    await this.#discard(file);
+    this.#logTakenOver(file.partition);
+  }
+
+  async #discard(file: OpenFile): Promise<void> {
+    this.#files.delete(file.partition);
+    file.account.drop();
+    await file.sink.abort();
+  }
+
+  #logTakenOver(partition: number): void {
+    const message = words`partition ${partition} was reassigned; its member reads the records of the last file again`;
+    this.#context.log('info', 'file_taken_over', message, { partition });
+  }
+
+  async #open({ partition, from, assignment }: PlacedBatch): Promise<OpenFile> {
     const { sink } = this.#spec;
     const name = sink.path
       .replaceAll('{partition}', String(partition))
-      .replaceAll('{offset}', String(offset).padStart(20, '0'))
+      .replaceAll('{offset}', String(from).padStart(20, '0'))
       .replaceAll('{name}', 'topic');
     await mkdir(path.dirname(name), { recursive: true }).catch((cause: unknown) => {
       throw writeError(name, cause, 'output_unwritable');
     });
     const { compression } = endpoint(name, sink, 'ndjson');
     return {
+      partition,
+      assignment,
       sink: compressedSink(await openFileSink(name), compression),
       account: this.#context.account.unit(),
       rows: 0,
       opened: epochMs(),
-      next: offset,
+      from,
+      next: from,
+      letters: [],
+      letterBytes: 0,
     };
   }
+}
+
+/** The record with bytes of its own. Those of a record are part of the response that it was fetched in. */
+function copyOf(record: IncomingRecord): IncomingRecord {
+  const copy = <T extends Buffer | null>(bytes: T) => (bytes && Buffer.from(bytes)) as T;
+  const headers = Object.entries(record.headers).map(([name, value]): [string, Buffer | readonly Buffer[]] => [
+    name,
+    Buffer.isBuffer(value) ? copy(value) : (value as readonly Buffer[]).map(copy),
+  ]);
+  return { ...record, key: copy(record.key), value: copy(record.value), headers: Object.fromEntries(headers) };
 }
 
 /** The answer (a JSON object with at least one member) as a line, with the position of its record added. */
