@@ -53,7 +53,7 @@ test.each(
   const texts = objects.newTexts(PREDICTIONS.length);
   for (const [row, json] of PREDICTIONS.entries()) {
     const value = encoder.encode(Buffer.from(json)).subarray(5);
-    expect(objects.read(read(value).toString(), texts, row, {})).toBe(null);
+    expect(objects.read(read(value)(new Set()).toString(), texts, row, {})).toBe(null);
   }
   expect(PREDICTIONS.map((_, row) => texts.map((column) => column[row]))).toEqual(WANTED);
 });

@@ -5,7 +5,7 @@ import type { RecordFormatName } from '../../core/file-format.ts';
 import { openValueDecoder, RECORD_CODECS } from '../../formats/record-formats.ts';
 import { type PredictionSchemaOptions, subjectOf } from '../../formats/schemas/prediction-schema.ts';
 import { SchemaRegistry } from '../../formats/schemas/schema-registry.ts';
-import type { Decoded, ValueEncoder } from '../../formats/schemas/value-codec.ts';
+import type { ValueEncoder } from '../../formats/schemas/value-codec.ts';
 import { PREDICTION_FIELDS } from '../../formats/write/prediction-fields.ts';
 import type { End } from '../contract/connector.ts';
 import { readSecret, tlsOf } from './client/connection.ts';
@@ -59,11 +59,15 @@ export async function publishedSchema(
 export async function valueReader(
   format: RecordFormatName,
   config: SchemaRegistryConfig | undefined,
-): Promise<(value: Buffer) => Promise<Decoded>> {
+): Promise<(value: Buffer) => Promise<{ json: Buffer } | { fault: string }>> {
   if (format === 'json') return async (json) => ({ json });
   if (!config) throw new SluiceError('kafka_config', `values of the format ${format} need a schema_registry`);
   const decoder = await openValueDecoder(format, openRegistryOf(config));
-  return (value) => decoder.decode(value);
+  const noFields: ReadonlySet<string> = new Set();
+  return async (value) => {
+    const decoded = await decoder.decode(value);
+    return 'write' in decoded ? { json: decoded.write(noFields) } : decoded;
+  };
 }
 
 export function openRegistryOf({

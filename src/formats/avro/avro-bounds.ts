@@ -1,6 +1,7 @@
-// Checks an Avro value before it is decoded, to bound the size of its lists.
+// Checks an Avro value before it is decoded, to bound the size of its lists, and finds texts that are not UTF-8.
 // A list states its number of elements, and elements of some types occupy no bytes. So a record of twenty bytes could
 // be decoded into a list of billions of elements.
+import { isUtf8 } from 'node:buffer';
 import avro from 'avsc';
 
 /** Maximum number of elements that occupy no bytes, in all lists of a value. */
@@ -38,12 +39,17 @@ class Cursor {
   }
 }
 
-/** Creates a function that checks an encoded value of this type. null: the type has no lists, so no check is needed. */
-export function boundsOf(type: avro.Type): ((bytes: Buffer) => void) | null {
-  if (!hasLists(type, new Set())) return null;
+/** Checks an encoded value. @throws Error */
+type Check = (bytes: Buffer) => void;
+
+/** Creates a function that checks an encoded value of this type. */
+export function checkOf(type: avro.Type): Check {
   const skip = skipper(new Map())(type);
   return (bytes) => skip(new Cursor(bytes));
 }
+
+/** The check that is needed before a value is decoded. null: the type has no lists, so none is needed. */
+export const boundsOf = (type: avro.Type): Check | null => (hasLists(type, new Set()) ? checkOf(type) : null);
 
 function childrenOf(type: avro.Type): readonly avro.Type[] {
   const { types } = avro;
@@ -103,7 +109,13 @@ function skipper(made: Map<avro.Type, Skip>): (type: avro.Type) => Skip {
 const numberOf: Skip = (at) => {
   at.number();
 };
-const textOf: Skip = (at) => at.skip(at.number());
+const bytesOf: Skip = (at) => at.skip(at.number());
+const textOf: Skip = (at) => {
+  const length = at.number();
+  const from = at.position;
+  at.skip(length);
+  if (!isUtf8(at.bytes.subarray(from, at.position))) throw new Error('a text is not UTF-8');
+};
 const PRIMITIVES: Readonly<Record<string, Skip>> = {
   null: () => {},
   boolean: (at) => at.skip(1),
@@ -112,7 +124,7 @@ const PRIMITIVES: Readonly<Record<string, Skip>> = {
   enum: numberOf,
   float: (at) => at.skip(4),
   double: (at) => at.skip(8),
-  bytes: textOf,
+  bytes: bytesOf,
   string: textOf,
 };
 const unknownType: Skip = () => {

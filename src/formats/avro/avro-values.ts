@@ -1,8 +1,8 @@
 // Converts Avro values to JSON: logical types in readable form, integers exactly, unions without wrappers.
 import avro from 'avsc';
 import type { RegisteredSchema } from '../schemas/schema-registry.ts';
-import type { ReadValue } from '../schemas/value-codec.ts';
-import { boundsOf } from './avro-bounds.ts';
+import { type ReadValue, rawJson, TypedText, writingOf } from '../schemas/value-codec.ts';
+import { boundsOf, checkOf } from './avro-bounds.ts';
 
 const { LongType, LogicalType } = avro.types;
 
@@ -30,27 +30,48 @@ export const exactLong = LongType.__with({
   compare: (a: number | string, b: number | string) => Number(a) - Number(b),
 } as unknown as Parameters<typeof LongType.__with>[0]);
 
-/** Creates a logical type that converts values of its underlying type when they are read. */
-function readAs(convert: (value: never, attributes: { scale?: number }) => unknown) {
+interface LogicalAttributes {
+  precision?: number;
+  scale?: number;
+}
+
+/**
+ * Creates a logical type that converts values of its underlying type when they are read. `of`: the underlying types that
+ * the specification allows. avsc ignores the logical type of any other, as the specification demands.
+ */
+function readAs(
+  of: readonly string[],
+  kind: TypedText['kind'],
+  convert: (value: never, attributes: LogicalAttributes) => string,
+) {
   return class extends LogicalType {
-    readonly #attributes: { scale?: number };
+    static readonly of = of;
+    readonly #attributes: LogicalAttributes;
     constructor(schema: avro.Schema, options?: unknown) {
       super(schema, options as never);
-      this.#attributes = schema as { scale?: number };
+      this.#attributes = schema as LogicalAttributes;
+      const { scale = 0 } = this.#attributes;
+      if (!of.includes(plainName(this.underlyingType)) || !(Number.isInteger(scale) && scale >= 0)) {
+        throw new Error('a logical type that its type cannot have');
+      }
     }
     protected override _fromValue(value: unknown): unknown {
-      return convert(value as never, this.#attributes);
+      return new TypedText(convert(value as never, this.#attributes), kind, value);
     }
-    protected override _toValue(): undefined {
-      return undefined;
+    /** avsc converts the default of a field, and converts it back to check and to copy it. */
+    protected override _toValue(value: unknown): unknown {
+      return value instanceof TypedText ? value.raw : undefined;
     }
     protected override _resolve(type: avro.Type): ((value: unknown) => unknown) | undefined {
       // A value of the same logical type is already converted; a value of the underlying type is not.
       if (type.typeName === this.typeName) return (value) => value;
-      return (value) => convert(value as never, this.#attributes);
+      return (value) => this._fromValue(value);
     }
   };
 }
+
+/** The name of a type in the specification. */
+const plainName = ({ typeName }: avro.Type): string => typeName.replace('abstract:', '');
 
 const iso = (ms: number): string => new Date(ms).toISOString();
 const local = (ms: number): string => iso(ms).slice(0, -1);
@@ -71,25 +92,29 @@ function decimalText(bytes: Buffer, { scale = 0 }: { scale?: number }): string {
   return scale === 0 ? sign + digits : `${sign}${digits.slice(0, -scale)}.${digits.slice(-scale)}`;
 }
 
-/** The logical types of the Avro specification 1.12. Decimals become texts, because a JSON number would lose digits. */
+/** The logical types of the Avro specification 1.12. Decimals become texts, because readers of a JSON number may lose digits. */
 const LOGICAL_TYPES = {
-  decimal: readAs(decimalText as never),
-  'big-decimal': readAs((bytes: Buffer) => bytes.toString('base64')),
-  uuid: readAs((value: string | Buffer) => (typeof value === 'string' ? value : value.toString('hex'))),
-  date: readAs((days: number) => iso(days * MS_PER_DAY).slice(0, 10)),
-  'time-millis': readAs((ms: number) => time(ms)),
-  'time-micros': readAs((micros: number | string) => fine(micros, MICROS_PER_MS).slice(11)),
-  'timestamp-millis': readAs((ms: number) => iso(ms)),
-  'timestamp-micros': readAs((micros: number | string) => `${fine(micros, MICROS_PER_MS)}Z`),
-  'timestamp-nanos': readAs((nanos: number | string) => `${fine(nanos, NANOS_PER_MS)}Z`),
-  'local-timestamp-millis': readAs((ms: number) => local(ms)),
-  'local-timestamp-micros': readAs((micros: number | string) => fine(micros, MICROS_PER_MS)),
-  'local-timestamp-nanos': readAs((nanos: number | string) => fine(nanos, NANOS_PER_MS)),
-  duration: readAs((bytes: Buffer) => {
+  decimal: readAs(['bytes', 'fixed'], 'number', decimalText as never),
+  'big-decimal': readAs(['bytes'], 'other', (bytes: Buffer) => bytes.toString('base64')),
+  uuid: readAs(['string', 'fixed'], 'text', (value: string | Buffer) =>
+    typeof value === 'string' ? value : value.toString('hex'),
+  ),
+  date: readAs(['int'], 'other', (days: number) => iso(days * MS_PER_DAY).split('T')[0]!),
+  'time-millis': readAs(['int'], 'other', (ms: number) => time(ms)),
+  'time-micros': readAs(['long'], 'other', (micros: number | string) => fine(micros, MICROS_PER_MS).slice(11)),
+  'timestamp-millis': readAs(['long'], 'other', (ms: number) => iso(ms)),
+  'timestamp-micros': readAs(['long'], 'other', (micros: number | string) => `${fine(micros, MICROS_PER_MS)}Z`),
+  'timestamp-nanos': readAs(['long'], 'other', (nanos: number | string) => `${fine(nanos, NANOS_PER_MS)}Z`),
+  'local-timestamp-millis': readAs(['long'], 'other', (ms: number) => local(ms)),
+  'local-timestamp-micros': readAs(['long'], 'other', (micros: number | string) => fine(micros, MICROS_PER_MS)),
+  'local-timestamp-nanos': readAs(['long'], 'other', (nanos: number | string) => fine(nanos, NANOS_PER_MS)),
+  duration: readAs(['fixed'], 'other', (bytes: Buffer) => {
     const [months, days, ms] = [0, 4, 8].map((at) => bytes.readUInt32LE(at)) as [number, number, number];
     return `P${months}M${days}DT${ms / 1000}S`;
   }),
 };
+
+type LogicalName = keyof typeof LOGICAL_TYPES;
 
 /**
  * Creates a type hook for longs whose schema is an object, because avsc uses its registry only for type names. For a
@@ -100,7 +125,9 @@ function exactLongs(): (schema: avro.Schema) => avro.Type | undefined {
   return (schema) => {
     const { type, logicalType = '' } = schema as { type?: string; logicalType?: string };
     if (type !== 'long') return undefined;
-    if (!(logicalType in LOGICAL_TYPES) || wrapped.has(schema)) return exactLong;
+    const isLogical =
+      Object.hasOwn(LOGICAL_TYPES, logicalType) && LOGICAL_TYPES[logicalType as LogicalName].of.includes('long');
+    if (!isLogical || wrapped.has(schema)) return exactLong;
     wrapped.add(schema);
     return undefined;
   };
@@ -129,17 +156,15 @@ export function avroType(schema: RegisteredSchema): avro.Type {
   return define(schema);
 }
 
-/** Inserts a token unmodified into JSON.stringify output (ES2026, `JSON.rawJSON`). */
-const rawJson = (JSON as unknown as { rawJSON(text: string): unknown }).rawJSON;
-
 type Plain = (value: unknown) => unknown;
 const asItIs: Plain = (value) => value;
 
 /**
  * Creates a function that returns the converter from a type's Avro values to JSON-compatible values. Converters are
- * cached by type, so that recursive types terminate.
+ * cached by type, so that recursive types terminate. `onReplaced`: called for each text that contains U+FFFD, by which
+ * avsc replaces bytes that are not UTF-8.
  */
-function plainer(): (type: avro.Type) => Plain {
+function plainer(onReplaced: () => void): (type: avro.Type) => Plain {
   const made = new Map<avro.Type, Plain>();
   const of = (type: avro.Type): Plain => {
     const known = made.get(type);
@@ -181,8 +206,14 @@ function plainer(): (type: avro.Type) => Plain {
     if (type.typeName === 'double' || type.typeName === 'float') {
       return (value) => (Math.abs(value as number) === Infinity ? String(value) : value);
     }
+    if (type instanceof avro.types.StringType) {
+      return (value) => {
+        if ((value as string).includes('\ufffd')) onReplaced();
+        return value;
+      };
+    }
     if (type instanceof avro.types.BytesType || type instanceof avro.types.FixedType) {
-      return (value) => Buffer.from(value as Buffer).toString('base64');
+      return (value) => new TypedText(Buffer.from(value as Buffer).toString('base64'), 'other');
     }
     return asItIs;
   };
@@ -197,10 +228,17 @@ export function readAvro(schema: RegisteredSchema, reader: RegisteredSchema | nu
   const written = avroType(schema);
   const type = reader ? avroType(reader) : written;
   const resolver = reader ? type.createResolver(written) : undefined;
-  const plain = plainer()(type);
+  let isReplaced = false;
+  const plain = plainer(() => {
+    isReplaced = true;
+  })(type);
   const check = boundsOf(written);
+  const checkTexts = checkOf(written);
   return (bytes) => {
     check?.(bytes);
-    return Buffer.from(JSON.stringify(plain(type.fromBuffer(bytes, resolver))));
+    isReplaced = false;
+    const value = plain(type.fromBuffer(bytes, resolver));
+    if (isReplaced) checkTexts(bytes);
+    return writingOf(value);
   };
 }

@@ -3,17 +3,32 @@ import protobuf from 'protobufjs';
 import protojson from 'protobufjs/ext/protojson.js';
 import { messagePathOf } from '../schemas/framing.ts';
 import type { RegisteredSchema } from '../schemas/schema-registry.ts';
-import type { ReadValue } from '../schemas/value-codec.ts';
+import { type ReadValue, TypedText, writingOf } from '../schemas/value-codec.ts';
 
 /** Files that every compiler includes: wrappers, timestamps and similar types. */
 const WELL_KNOWN = /^google\/protobuf\/(any|duration|empty|field_mask|struct|timestamp|wrappers)\.proto$/;
 const OPTIONS: protobuf.IParseOptions = { keepCase: true };
+/** `json`: infinities and NaN become texts, because JSON.stringify would write null. */
 const PLAIN: protobuf.IConversionOptions = {
   longs: String,
   enums: String,
   bytes: String,
   defaults: true,
   arrays: false,
+  json: true,
+};
+const FLOATS = new Set(['float', 'double']);
+/** Types of fields that are written as texts: integers of 64 bits, and bytes. */
+const TEXTS: Readonly<Record<string, TypedText['kind']>> = {
+  int64: 'number',
+  uint64: 'number',
+  sint64: 'number',
+  fixed64: 'number',
+  sfixed64: 'number',
+  bytes: 'other',
+  '.google.protobuf.Int64Value': 'number',
+  '.google.protobuf.UInt64Value': 'number',
+  '.google.protobuf.StringValue': 'text',
 };
 
 /** Parses a file and its imports into one root, each file once. @throws Error if a file is invalid */
@@ -61,8 +76,19 @@ const isWellKnown = (field: protobuf.Field): boolean =>
 interface Message {
   type: protobuf.Type;
   absent: Readonly<Record<string, null>>;
+  /** Fields whose presence is known: an absent one is missing, not zero. A default that the schema states applies. */
+  optional: readonly string[];
   /** Fields whose type has a special mapping to JSON. */
   special: readonly protobuf.Field[];
+  floats: readonly string[];
+  /** Fields that are written as texts. */
+  texts: readonly [name: string, kind: TypedText['kind']][];
+}
+
+/** What the text of a field is for the model. undefined: the field is not written as a text, or it is a text. */
+function textKindOf(field: protobuf.Field): TypedText['kind'] | undefined {
+  if (!isWellKnown(field)) return TEXTS[field.type];
+  return TEXTS[field.resolvedType!.fullName] ?? 'other';
 }
 
 /** Creates a function that reads values of any message of the file. @throws Error if the files do not fit together */
@@ -78,10 +104,17 @@ export function readProtobuf(schema: RegisteredSchema): ReadValue {
     if (!found) {
       const type = find(path);
       const single = type.fieldsArray.filter((f) => !f.repeated && !f.map);
+      for (const field of single) field.resolve();
       found = {
         type,
         absent: Object.fromEntries(single.map((f) => [f.name, null])),
-        special: single.filter((f) => isWellKnown(f.resolve())),
+        optional: single.filter((f) => f.hasPresence && f.options?.default === undefined).map((f) => f.name),
+        special: single.filter(isWellKnown),
+        floats: single.filter((f) => FLOATS.has(f.type)).map((f) => f.name),
+        texts: single.flatMap((f) => {
+          const kind = textKindOf(f);
+          return kind ? [[f.name, kind] as [string, TypedText['kind']]] : [];
+        }),
       };
       known.set(key, found);
     }
@@ -90,7 +123,7 @@ export function readProtobuf(schema: RegisteredSchema): ReadValue {
   return (bytes) => {
     const place = messagePathOf(bytes, 0);
     if (!place) throw new Error('the message is unreachable');
-    const { type, absent, special } = messageAt(place.path);
+    const { type, absent, optional, special, floats, texts } = messageAt(place.path);
     const message = type.decode(bytes.subarray(place.end));
     // Absent optional fields become null, which means a missing value rather than a missing column.
     const plain: Record<string, unknown> = { ...absent, ...type.toObject(message, PLAIN) };
@@ -99,6 +132,13 @@ export function readProtobuf(schema: RegisteredSchema): ReadValue {
       if (value !== null && value !== undefined)
         plain[field.name] = protojson.toJson(field.resolvedType as protobuf.Type, value as protobuf.Message);
     }
-    return Buffer.from(JSON.stringify(plain));
+    for (const name of optional) if (!Object.hasOwn(message, name)) plain[name] = null;
+    // As in other typed formats, NaN is a missing value. An infinity stays a text, so that number columns reject it.
+    for (const name of floats) if (plain[name] === 'NaN') plain[name] = null;
+    for (const [name, kind] of texts) {
+      const value = plain[name];
+      if (typeof value === 'string') plain[name] = new TypedText(value, kind);
+    }
+    return writingOf(plain);
   };
 }

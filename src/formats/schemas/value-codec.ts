@@ -3,7 +3,7 @@ import type { ExactObject } from '../../core/exact-json.ts';
 import { HEAD_BYTES, schemaIdOf } from './framing.ts';
 import type { RegisteredSchema, SchemaRegistry, SchemaType } from './schema-registry.ts';
 
-export type Decoded = { json: Buffer } | { fault: string };
+export type Decoded = { write: WriteJson } | { fault: string };
 
 export interface ValueEncoder {
   /**
@@ -12,8 +12,54 @@ export interface ValueEncoder {
   encode(json: Buffer, parsed?: ExactObject): Buffer;
 }
 
-/** Converts the bytes after a schema ID to JSON. @throws Error if the bytes do not fit the schema */
-export type ReadValue = (bytes: Buffer) => Buffer;
+/** Writes a value as a JSON object. `modelFields`: names of the fields that the model reads. */
+export type WriteJson = (modelFields: ReadonlySet<string>) => Buffer;
+
+/** Reads the bytes after a schema ID. @throws Error if the bytes do not fit the schema */
+export type ReadValue = (bytes: Buffer) => WriteJson;
+
+/** Inserts a token unmodified into JSON.stringify output (ES2026, `JSON.rawJSON`). */
+export const rawJson = (JSON as unknown as { rawJSON(text: string): unknown }).rawJSON;
+
+/**
+ * A value that is written as text, although its type in the schema is not text. If the model reads the field, a number
+ * is written as a JSON number, so that declarations about texts do not apply to it. Dates, times and bytes are written as
+ * a list, which no column accepts, so that their text is not taken for a category.
+ */
+export class TypedText {
+  readonly text: string;
+  readonly kind: 'number' | 'text' | 'other';
+  /** The value that the text was made from. */
+  readonly raw: unknown;
+
+  constructor(text: string, kind: TypedText['kind'], raw?: unknown) {
+    this.text = text;
+    this.kind = kind;
+    this.raw = raw;
+  }
+
+  toJSON(): string {
+    return this.text;
+  }
+
+  get inModel(): unknown {
+    if (this.kind === 'text') return this.text;
+    return this.kind === 'number' ? rawJson(this.text) : [this.text];
+  }
+}
+
+/** Creates the function that writes a value. If it is an object, its fields may be typed texts. */
+export const writingOf =
+  (plain: unknown): WriteJson =>
+  (modelFields) => {
+    const isObject = typeof plain === 'object' && plain !== null && !Array.isArray(plain);
+    if (!isObject || plain instanceof TypedText) return Buffer.from(JSON.stringify(plain));
+    const shown: Record<string, unknown> = { ...plain };
+    for (const [name, value] of Object.entries(plain)) {
+      if (value instanceof TypedText && modelFields.has(name)) shown[name] = value.inModel;
+    }
+    return Buffer.from(JSON.stringify(shown));
+  };
 
 const NAMES: Readonly<Record<SchemaType, string>> = { AVRO: 'Avro', JSON: 'JSON Schema', PROTOBUF: 'Protobuf' };
 
@@ -32,7 +78,7 @@ export class ValueDecoder {
   }
 
   /**
-   * The JSON of a value, or the reason why the value cannot be decoded. The content of a value never causes an
+   * The function that writes a value as JSON, or the reason why the value cannot be decoded. The content of a value never causes an
    * exception.
    * @throws SluiceError schema_registry_unavailable
    */
@@ -54,7 +100,7 @@ export class ValueDecoder {
       this.#readers.set(id, read);
     }
     try {
-      return { json: read(value.subarray(HEAD_BYTES)) };
+      return { write: read(value.subarray(HEAD_BYTES)) };
     } catch {
       return { fault: 'the value does not match its schema' };
     }
@@ -65,4 +111,4 @@ export class ValueDecoder {
  * Reads JSON Schema values, which are already JSON. They are validated against the columns of the model, not against
  * their schema.
  */
-export const readJson = (): ReadValue => (bytes) => bytes;
+export const readJson = (): ReadValue => (bytes) => () => bytes;

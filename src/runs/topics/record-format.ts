@@ -35,7 +35,7 @@ async function scoreDecoded(
   values: readonly (Buffer | null)[],
 ): Promise<ScoredRecords> {
   const decoded = await Promise.all(values.map((v) => decoder.decode(v)));
-  const valid = decoded.flatMap((d) => ('json' in d ? [d.json] : []));
+  const valid = decoded.flatMap((d) => ('write' in d ? [d.write] : []));
   const { model, answers, tallies } = await scorer.score(valid);
   const { manifest } = model;
   let next = 0;
@@ -43,7 +43,7 @@ async function scoreDecoded(
     model,
     answers: decoded.map(
       (d): RecordAnswer =>
-        'json' in d ? answers[next++]! : rejectedAnswer(manifest, { code: malformed, message: d.fault }),
+        'write' in d ? answers[next++]! : rejectedAnswer(manifest, { code: malformed, message: d.fault }),
     ),
     tallies:
       valid.length === values.length ? tallies : [...tallies, undecodable(values.length - valid.length, malformed)],

@@ -11,6 +11,7 @@ import { columnLimit } from '../../engine/stream-spec.ts';
 import type { StreamHandle, WorkerPool } from '../../engine/worker-pool.ts';
 import { checkDeclaration, declaredParts } from '../../formats/declared-parts.ts';
 import { rejectedJson } from '../../formats/json/json-formatter.ts';
+import type { WriteJson } from '../../formats/schemas/value-codec.ts';
 import { ANSWER_KEYS, refuseHidden } from '../../formats/write/prediction-fields.ts';
 import type { InterpretationSpec } from '../../inference/explain/interpretation.ts';
 import type { ModelPackage } from '../../model/package/model-package.ts';
@@ -90,13 +91,18 @@ export class RecordScorer {
     this.#options = options;
   }
 
-  /** A null value is rejected as an empty record. @throws SluiceError model_* | worker_failed | interpretation_unavailable */
-  async score(values: readonly (Buffer | null)[]): Promise<ScoredRecords> {
+  /**
+   * Scores JSON values. A null value is rejected as an empty record. A function writes the value for the fields that the
+   * model reads.
+   * @throws SluiceError model_* | worker_failed | interpretation_unavailable */
+  async score(values: readonly (Buffer | WriteJson | null)[]): Promise<ScoredRecords> {
     const hosted = await this.#options.host.use(this.#options.model);
     try {
       const { model, pool } = hosted;
       const stream = this.#stream(pool, model);
-      const parts = await stream.score(blockOf(values, this.#options.maxRecordBytes));
+      const fields = this.#modelFields(model.manifest);
+      const texts = values.map((value) => (typeof value === 'function' ? value(fields) : value));
+      const parts = await stream.score(blockOf(texts, this.#options.maxRecordBytes));
       const answers: RecordAnswer[] = [];
       for (const part of parts) {
         // The text is copied, because the answers are slices of it and the buffer returns to a worker.
@@ -120,6 +126,12 @@ export class RecordScorer {
     } finally {
       hosted.release();
     }
+  }
+
+  /** Names that the records have for the columns of the model. */
+  #modelFields({ columns }: ModelPackage['manifest']): ReadonlySet<string> {
+    const { rename = {} } = this.#options.declared?.columns ?? {};
+    return new Set(columns.map(({ name }) => (Object.hasOwn(rename, name) ? rename[name]! : name)));
   }
 
   close(): void {

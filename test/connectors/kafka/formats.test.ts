@@ -82,7 +82,7 @@ const FORMATS: Format[] = [
     write: (row, customer) => avroType.toBuffer({ ...row, customer }),
     read: (schema, value) => {
       // Longs beyond 2^53 are numbers of JSON, of which JSON.parse loses digits.
-      const p = parseExact(readAvro({ type: 'AVRO', text: schema, references: [] }, null)(value));
+      const p = parseExact(readAvro({ type: 'AVRO', text: schema, references: [] }, null)(value)(new Set()));
       return { prediction: p.prediction, probability: p.probability, decision: p.decision, customer: p.customer };
     },
   },

@@ -19,6 +19,7 @@ import {
   subjectOf,
 } from '../../../src/formats/schemas/prediction-schema.ts';
 import type { NewSchema, RegisteredSchema, SchemaRegistry } from '../../../src/formats/schemas/schema-registry.ts';
+import type { WriteJson } from '../../../src/formats/schemas/value-codec.ts';
 import { PREDICTION_FIELDS } from '../../../src/formats/write/prediction-fields.ts';
 import fc from '../../support/seeded-fast-check.ts';
 import { times } from '../../support/tiers.ts';
@@ -29,10 +30,13 @@ const avroOf = (schema: object, ...references: RegisteredSchema['references']): 
   text: JSON.stringify(schema),
   references,
 });
-const asJson = (bytes: Buffer): unknown => JSON.parse(bytes.toString());
+/** The text of a value, as it is where the model reads these fields. */
+const textOf = (value: Buffer | WriteJson, fields: string[] = []): string =>
+  (typeof value === 'function' ? value(new Set(fields)) : value).toString();
+const asJson = (value: Buffer | WriteJson, fields: string[] = []): unknown => JSON.parse(textOf(value, fields));
 /** Whole numbers that a double does not hold are bigints. */
-const exactJson = (bytes: Buffer): unknown =>
-  JSON.parse(bytes.toString(), (_key, value: unknown, context?: { source?: string }) =>
+const exactJson = (value: Buffer | WriteJson): unknown =>
+  JSON.parse(textOf(value), (_key, value: unknown, context?: { source?: string }) =>
     Number.isInteger(value) && !Number.isSafeInteger(value) && /^-?\d+$/.test(context!.source!)
       ? BigInt(context!.source!)
       : value,
@@ -158,6 +162,171 @@ test('Protobuf of another library: zeros of proto3, presence, wrappers, timestam
   expect(() => read(framed([2, 8], hex))).toThrow('no such message');
   expect(() => read(Buffer.alloc(0))).toThrow('the message is unreachable');
   expect(() => readProtobuf({ ...schema, references: [] })).toThrow('common/grade.proto is not among the references');
+});
+
+/** A record with one field `x` of a type, as bytes of its underlying type. */
+const oneField = (
+  type: object | string,
+  underlying: avro.Schema,
+  value: unknown,
+  reader?: RegisteredSchema,
+): WriteJson => {
+  const record = (of: unknown) => ({ type: 'record', name: 'R', fields: [{ name: 'x', type: of }] });
+  const bytes = avro.Type.forSchema(record(underlying) as avro.Schema).toBuffer({ x: value });
+  return readAvro(avroOf(record(type)), reader ?? null)(bytes);
+};
+const DECIMAL = { type: 'bytes', logicalType: 'decimal', precision: 9, scale: 3 };
+const FIXED = { type: 'fixed', name: 'F', size: 16 };
+
+test.each([
+  [
+    'a decimal is a number, whatever is declared for texts',
+    DECIMAL,
+    'bytes',
+    Buffer.from([0x1f, 0x40]),
+    '"8.000"',
+    '8.000',
+  ],
+  ['a negative decimal', { ...DECIMAL, scale: 0 }, 'bytes', Buffer.from([0xff]), '"-1"', '-1'],
+  ['a decimal that may be null', ['null', DECIMAL], ['null', 'bytes'], Buffer.from([1]), '"0.001"', '0.001'],
+  ['a date is no text', { type: 'int', logicalType: 'date' }, 'int', 0, '"1970-01-01"', '["1970-01-01"]'],
+  [
+    'a date beyond four digits',
+    { type: 'int', logicalType: 'date' },
+    'int',
+    2_932_897,
+    '"+010000-01-01"',
+    '["+010000-01-01"]',
+  ],
+  [
+    'a time is none',
+    { type: 'long', logicalType: 'timestamp-micros' },
+    'long',
+    1,
+    '"1970-01-01T00:00:00.000001Z"',
+    '["1970-01-01T00:00:00.000001Z"]',
+  ],
+  ['bytes are none', 'bytes', 'bytes', Buffer.from('a'), '"YQ=="', '["YQ=="]'],
+  ['an identifier is one', { type: 'string', logicalType: 'uuid' }, 'string', 'a-b', '"a-b"', '"a-b"'],
+  [
+    'so is an enum',
+    { type: 'enum', name: 'E', symbols: ['A', 'B'] },
+    { type: 'enum', name: 'E', symbols: ['A', 'B'] },
+    'B',
+    '"B"',
+    '"B"',
+  ],
+  [
+    'a decimal of a text is a text',
+    { type: 'string', logicalType: 'decimal', precision: 4, scale: 2 },
+    'string',
+    '125',
+    '"125"',
+    '"125"',
+  ],
+  ['a date of a long is a number', { type: 'long', logicalType: 'date' }, 'long', 5, '5', '5'],
+  [
+    'a time in milliseconds of an int is a number',
+    { type: 'int', logicalType: 'timestamp-millis' },
+    'int',
+    5,
+    '5',
+    '5',
+  ],
+  ['a time of a text is a text', { type: 'string', logicalType: 'timestamp-millis' }, 'string', '5', '"5"', '"5"'],
+  [
+    'a decimal with a negative scale is bytes',
+    { ...DECIMAL, scale: -1 },
+    'bytes',
+    Buffer.from([1]),
+    '"AQ=="',
+    '["AQ=="]',
+  ],
+  [
+    'an identifier of 16 bytes',
+    { ...FIXED, logicalType: 'uuid' },
+    FIXED,
+    Buffer.alloc(16, 1),
+    '"01010101010101010101010101010101"',
+    '"01010101010101010101010101010101"',
+  ],
+] as [string, object | string, avro.Schema, unknown, string, string][])(
+  'Avro: %s',
+  (_, type, underlying, value, shown, inModel) => {
+    const write = oneField(type, underlying, value);
+    expect(textOf(write)).toBe(`{"x":${shown}}`);
+    expect(textOf(write, ['x'])).toBe(`{"x":${inModel}}`);
+  },
+);
+
+test.each([
+  ['a decimal', DECIMAL, '\u0001', '"0.001"'],
+  ['a decimal or null', [DECIMAL, 'null'], '\u0001', '"0.001"'],
+  ['null or a decimal', ['null', DECIMAL], null, 'null'],
+  ['a date', { type: 'int', logicalType: 'date' }, 0, '"1970-01-01"'],
+  ['a time', { type: 'long', logicalType: 'timestamp-millis' }, 0, '"1970-01-01T00:00:00.000Z"'],
+  ['a uuid', { type: 'string', logicalType: 'uuid' }, 'u', '"u"'],
+])('Avro: the default of %s, in the schema of the writer and of the reader', (_, type, value, text) => {
+  const fields = [
+    { name: 'x', type: 'int' },
+    { name: 'y', type, default: value },
+  ];
+  const bytes = avro.Type.forSchema({ type: 'record', name: 'R', fields: [{ name: 'x', type: 'int' }] }).toBuffer({
+    x: 7,
+  });
+  const old = avroOf({ type: 'record', name: 'R', fields: fields.slice(0, 1) });
+  const now = avroOf({ type: 'record', name: 'R', fields });
+  expect(textOf(readAvro(old, now)(bytes))).toBe(`{"x":7,"y":${text}}`);
+  expect(() => readAvro(now, null)).not.toThrow();
+});
+
+test('Avro: bytes that are not UTF-8 are no text, and U+FFFD is', () => {
+  expect(textOf(oneField('string', 'string', 'a\ufffdb'))).toBe('{"x":"a\ufffdb"}');
+  expect(() => oneField('string', 'bytes', Buffer.from([0x61, 0xff]))).toThrow('not UTF-8');
+  expect(() => oneField({ type: 'map', values: 'int' }, { type: 'map', values: 'int' }, { a: 1 })).not.toThrow();
+});
+
+/** The fields of a Protobuf message that is written as these bytes. */
+const message = (syntax: string, fields: string, bytes: number[]): WriteJson =>
+  readProtobuf({ type: 'PROTOBUF', text: `${syntax}; message M { ${fields} }`, references: [] })(
+    Buffer.from([0, ...bytes]),
+  );
+const DOUBLE = (value: number): number[] => {
+  const bytes = Buffer.alloc(8);
+  bytes.writeDoubleLE(value);
+  return [9, ...bytes];
+};
+
+test.each([
+  [
+    'proto2: an absent optional field is missing',
+    'syntax = "proto2"',
+    'optional double x = 1; optional string y = 2; optional bool z = 3;',
+    [],
+    '{"x":null,"y":null,"z":null}',
+  ],
+  ['proto2: a zero that is there is a zero', 'syntax = "proto2"', 'optional double x = 1;', DOUBLE(0), '{"x":0}'],
+  [
+    'proto2: a default that the schema states',
+    'syntax = "proto2"',
+    'optional int32 x = 1 [default = 7];',
+    [],
+    '{"x":7}',
+  ],
+  ['proto3: an absent field is zero', 'syntax = "proto3"', 'double x = 1;', [], '{"x":0}'],
+  ['proto3: an absent optional field is missing', 'syntax = "proto3"', 'optional double x = 1;', [], '{"x":null}'],
+  ['an infinity stays one', 'syntax = "proto3"', 'double x = 1;', DOUBLE(-Infinity), '{"x":"-Infinity"}'],
+  ['NaN is missing', 'syntax = "proto3"', 'double x = 1;', DOUBLE(Number.NaN), '{"x":null}'],
+  ['64 bits are a number', 'syntax = "proto3"', 'int64 x = 1;', [8, 7], '{"x":7}'],
+  ['bytes are no text', 'syntax = "proto3"', 'bytes x = 1;', [10, 1, 97], '{"x":["YQ=="]}'],
+])('Protobuf: %s', (_, syntax, fields, bytes, inModel) => {
+  expect(textOf(message(syntax, fields, bytes), ['x', 'y', 'z'])).toBe(inModel);
+});
+
+test('Protobuf: what is passed through is text where digits could be lost', () => {
+  expect(textOf(message('syntax = "proto3"', 'int64 x = 1; bytes y = 2;', [8, 7, 18, 1, 97]))).toBe(
+    '{"x":"7","y":"YQ=="}',
+  );
 });
 
 test('the head of a value, and the way to a Protobuf message', () => {
