@@ -209,10 +209,13 @@ function bestTrees(
   const attributes = learner.attributes as Json | undefined;
   const best = attributes?.best_iteration;
   const bounds = listOrEmpty(model.iteration_indptr).map(Number);
-  const parallel = Math.max(1, Number((model.gbtree_model_param as Json | undefined)?.num_parallel_tree ?? 1));
+  const end = Number(best) + 1;
+  // Releases before 1.6 do not state the number of parallel trees. They state the number of trees up to the best iteration.
+  const stated = Number((model.gbtree_model_param as Json | undefined)?.num_parallel_tree ?? 0);
+  const upToBest = Number(attributes?.best_ntree_limit ?? end) / end;
+  const parallel = stated > 0 ? stated : Number.isInteger(upToBest) && upToBest > 0 ? upToBest : 1;
   const iterations = bounds.length > 1 ? bounds.length - 1 : trees / (classes * parallel);
   if (best === undefined) return { used: trees, notes: [`${iterations} iterations`], ambiguity: null };
-  const end = Number(best) + 1;
   const used = bounds.length > 1 ? bounds[end] : end * classes * parallel;
   if (!Number.isSafeInteger(used) || used! < 1 || used! > trees) throw broken(`best_iteration is ${best}`);
   const ambiguity =

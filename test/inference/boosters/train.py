@@ -3,7 +3,7 @@
 For each model, FOLDER/NAME/ receives the file of the library, `features` (float64, row-major, in the numbers the
 library compares: codes for categories), `expected` (float64, the library's own predictions) and `about.json`.
 Models that must be rejected have `rejected`, a part of the message, and no predictions. NAMES (with commas) selects
-models; ROUNDS and ROWS limit their size and the number of predicted rows, as for the files in test/fixtures/boosters.
+models (files whose names end in -1.5 are of XGBoost 1.5.2); ROUNDS and ROWS limit their size and the number of predicted rows, as for the files in test/fixtures/boosters.
 """
 import json
 import os
