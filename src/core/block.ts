@@ -13,6 +13,7 @@ export type ValueKind =
   | 'time'
   | 'duration'
   | 'binary'
+  | 'nested'
   | 'null';
 
 /** A dictionary: one JSON token per code, concatenated. The last token is `null`. */

@@ -25,16 +25,21 @@ export interface QueryOptions {
   passthrough: readonly string[] | '*';
 }
 
-/** PostgreSQL type OIDs (pg_type.dat): boolean, numeric, and text types. */
+/** PostgreSQL type OIDs (pg_type.dat): boolean, numeric, money, JSON, floating-point and text types. */
 const BOOL = 16;
 const NUMERIC = 1700;
+/** An amount with the currency sign of the server's locale. */
+const MONEY = 790;
+const JSONS = new Set([114, 3802]);
+const FLOATS = new Set([700, 701]);
 /** character(n), whose values are padded with blanks that do not count. */
 const BPCHAR = 1042;
 const TEXTS = new Set([25, BPCHAR, 1043, 18, 19]);
-/** Value kinds by type OID. All other types are read as text. */
+/** Value kinds by type OID. Arrays and rows are nested, all other types are read as text. */
 const KINDS: Readonly<Record<number, ValueKind>> = {
   [BOOL]: 'boolean',
   [NUMERIC]: 'decimal',
+  [MONEY]: 'decimal',
   17: 'binary',
   20: 'number',
   21: 'number',
@@ -97,6 +102,18 @@ function readingFrom(client: Database, statement: string, doing: string): ByteSo
 interface Field {
   name: string;
   type: number;
+  kind: ValueKind;
+}
+
+/** The types among `types` that are arrays or rows. */
+async function nestedTypes(client: Database, types: readonly number[]): Promise<ReadonlySet<number>> {
+  const unknown = types.filter((type) => !(type in KINDS) && !TEXTS.has(type));
+  if (unknown.length === 0) return new Set();
+  const found = await client.query(
+    "SELECT oid::int8 AS oid FROM pg_catalog.pg_type WHERE oid = ANY($1::oid[]) AND typcategory IN ('A', 'C', 'P')",
+    [unknown],
+  );
+  return new Set(found.rows.map(({ oid }) => Number(oid)));
 }
 
 async function selectOf(client: Database, settings: QuerySettings, options: QueryOptions): Promise<string> {
@@ -104,7 +121,14 @@ async function selectOf(client: Database, settings: QuerySettings, options: Quer
   // The line break ends a comment at the end of the query, which would otherwise hide the SQL that follows.
   const from = table === undefined ? `(${withoutEnd(query!)}\n)` : sqlName(tableName(table));
   const described = await client.query(`SELECT * FROM ${from} AS q LIMIT 0`);
-  const all = described.fields.map((f): Field => ({ name: f.name, type: f.dataTypeID }));
+  const nested = await nestedTypes(
+    client,
+    described.fields.map((f) => f.dataTypeID),
+  );
+  const all = described.fields.map(({ name, dataTypeID: type }): Field => {
+    const isNested = nested.has(type) || JSONS.has(type);
+    return { name, type, kind: isNested ? 'nested' : (KINDS[type] ?? 'text') };
+  });
   const fields = table === undefined ? all : all.filter(({ name }) => isWanted(name, options));
   const columns = new Map(options.manifest.columns.map((c) => [c.name, c]));
   refuseBoth(options);
@@ -134,17 +158,20 @@ function refuseBoth({ manifest, passthrough }: QueryOptions): void {
 }
 
 /**
- * The columns to check against the model. Booleans in number columns are omitted, because they are written as 1 and 0.
+ * The columns to check against the model. Booleans in number columns are omitted, because they are written as 1 and 0,
+ * and so is JSON in number and boolean columns, because its numbers and booleans have the same text.
  */
 const typedColumns = (fields: readonly Field[], columns: ReadonlyMap<string, ColumnSpec>): TypedColumn[] =>
-  fields
-    .map(({ name, type }) => ({ name, kind: KINDS[type] ?? ('text' as const) }))
-    .filter(({ name, kind }) => kind !== 'boolean' || columns.get(name)?.kind !== 'number');
+  fields.filter(({ name, type, kind }) => {
+    const wanted = columns.get(name)?.kind;
+    if (JSONS.has(type)) return wanted === 'category' || wanted === 'text';
+    return kind !== 'boolean' || wanted !== 'number';
+  });
 
 const castInQuery: Remedy = (name, wanted) =>
   wanted === 'number'
     ? 'convert it to a number in a query'
-    : `store it as text in the table, or convert it in a query: ${name}::text, or lpad(${name}::text, 4, '0') if leading zeros were lost`;
+    : `store it as text in the table, or convert it in a query: ${name}::text, lpad(${name}::text, 4, '0') if leading zeros were lost, ->> instead of -> for a member of JSON`;
 
 function withoutEnd(query: string): string {
   let text = query.trim();
@@ -170,7 +197,9 @@ function ofModel({ name, type }: Field, column: ColumnSpec): string {
   // A category has no trailing zeros, so they are removed from a numeric.
   const isWord = column.kind === 'category' || column.kind === 'text';
   const as = `q.${sqlIdentifier(name)}`;
-  const value = type === NUMERIC && isWord ? `trim_scale(${as})` : type === BPCHAR ? `${as}::text` : as;
+  const number = type === MONEY ? `${as}::numeric` : type === NUMERIC || FLOATS.has(type) ? `nullif(${as}, 'NaN')` : as;
+  const isDecimal = type === NUMERIC || type === MONEY;
+  const value = isDecimal && isWord ? `trim_scale(${number})` : type === BPCHAR ? `${as}::text` : number;
   const missing = column.missing?.values ?? [''];
   const absent = missing.includes('') ? null : missing[0];
   if (type === BOOL) {

@@ -25,6 +25,7 @@ const CALLED: Readonly<Record<ValueKind, string>> = {
   time: 'times of day',
   duration: 'durations',
   binary: 'bytes',
+  nested: 'nested values',
   null: 'nothing',
 };
 

@@ -96,6 +96,12 @@ requirePostgres('a query as the source', () => {
     ['true AS branch', 'column branch contains booleans, but the model takes text'],
     ["DATE '1970-02-03' AS born", 'column born contains dates, but the model takes text'],
     ['now() AS amount', 'column amount contains timestamps, but the model takes a number'],
+    [`'{"a":"B"}'::json->'a' AS branch`, 'column branch contains nested values, but the model takes text'],
+    [`'{"a":"B"}'::jsonb->'a' AS born`, 'column born contains nested values, but the model takes text'],
+    ["ARRAY['B'] AS branch", 'column branch contains nested values, but the model takes text'],
+    ["ROW('B', 1) AS branch", 'column branch contains nested values, but the model takes text'],
+    ['ARRAY[1] AS amount', 'column amount contains nested values, but the model takes a number'],
+    ["'1'::money AS branch", 'column branch contains decimals, but the model takes text'],
     ["'\\x00'::bytea AS flag", 'column flag contains bytes, but the model takes a boolean'],
   ])('%s is refused before a row is read', async (columns, message) => {
     const error = await failure(read({ query: `SELECT ${columns} FROM loans` }));
@@ -113,6 +119,28 @@ requirePostgres('a query as the source', () => {
     const query = 'SELECT * FROM (VALUES (230.00::numeric), (1.50), (NULL)) AS v(branch)';
     expect(await read({ query }, { manifest })).toBe('branch\n230\n1.5\n\n');
     expect(await read({ query: 'SELECT 230 AS branch' }, { manifest })).toBe('branch\n230\n');
+  });
+
+  test.each(['float4', 'float8', 'numeric'])(
+    'NaN of %s is missing, in columns of numbers and of categories',
+    async (type) => {
+      const codes = { 230: 0, '1.5': 1 };
+      const columns = [
+        column('amount', 'number'),
+        column('branch', 'category', { codes, missing: { values: ['NA'] } }),
+      ];
+      const manifest = { inputs: [], columns } as unknown as Manifest;
+      const query = `SELECT x AS amount, x AS branch FROM (VALUES ('NaN'::${type}), ('1.5'), (NULL)) AS v(x)`;
+      expect(await read({ query }, { manifest })).toBe('amount,branch\n,NA\n1.5,1.5\n,NA\n');
+    },
+  );
+
+  test('money is a number, members of JSON are numbers and booleans', async () => {
+    const query = `SELECT '-1234.5'::money AS amount, '{"a":2.5}'::json->'a' AS dummy, '{"a":true}'::jsonb->'a' AS active`;
+    expect(await read({ query })).toBe('amount,dummy,active\n-1234.50,2.5,true\n');
+    const manifest = { inputs: [], columns: [column('branch', 'category', { codes: { 12: 0, '1.5': 1 } })] };
+    const words = "SELECT * FROM (VALUES ('12'::money), ('1.50')) AS v(branch)";
+    expect(await read({ query: words }, { manifest: manifest as unknown as Manifest })).toBe('branch\n12\n1.5\n');
   });
 
   test('a query: all its columns, whatever ends it', async () => {
