@@ -5,6 +5,7 @@ python -m unittest discover -s clients/python/tests
 
 from __future__ import annotations
 
+import io
 import json
 import math
 import os
@@ -679,6 +680,28 @@ class Exactness(unittest.TestCase):
         frame = X.astype("float32")
         self.assertIn('Fit on float64 numbers: X.astype({"a": "float64"', problems_of(scaled.fit(frame, y), frame, y))
         files_of(scaled.fit(X, y), X, y)
+
+    def test_float32_and_float16_numbers_in_lightgbm(self) -> None:
+        import lightgbm
+
+        rng = np.random.default_rng(0)
+        whole = pd.DataFrame({"debt": np.round(rng.uniform(0, 200_000, 3000), 2), "rate": rng.normal(size=3000)})
+        y = pd.Series((whole["debt"] // 1000 % 2 + (whole["rate"] > 0) > 1).astype(int), name="ok")
+        for kind in ("float32", "float16", "Float32", "float64"):
+            with self.subTest(kind):
+                X = whole.assign(debt=whole["debt"] / 10).astype({"debt": kind, "rate": "float32"})
+                model = lightgbm.LGBMClassifier(
+                    n_estimators=40, max_bin=4000, min_data_in_bin=1, min_child_samples=5, verbose=-1
+                ).fit(X, y)
+                _, folder = files_of(model, X, y)
+                own = model.booster_.model_to_string().splitlines()
+                cuts = [float(t) for line in own if line.startswith("threshold=") for t in line[10:].split()]
+                near = pd.DataFrame({"debt": cuts, "rate": 0.5}).astype(X.dtypes)
+                near = pd.concat([near, near.assign(rate=near["debt"].astype("float32"))])
+                # The numbers that a CSV file of the frame has.
+                texts = pd.read_csv(io.StringIO(near.to_csv(index=False))).to_numpy(float)
+                scores = lightgbm.Booster(model_file=folder / "model.txt").predict(texts)
+                self.assertLess(np.abs(scores - model.predict_proba(near)[:, 1]).max(), 1e-12)
 
     def test_missing_values_in_trees_that_saw_none(self) -> None:
         import onnxruntime

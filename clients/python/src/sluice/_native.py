@@ -17,7 +17,7 @@ import pandas as pd
 from ._encoding import MISSING_KEYS, Rule, coded, encode_cells, encoding_file
 from ._errors import CannotRegister, Problem
 from ._export import SPECIAL_ROWS, Compared, Export, expectations, own_scores
-from ._frame import Column, as_files, cells_of, large_float, read_column
+from ._frame import Column, as_files, cells_of, large_float, narrow_float, read_column
 from ._probes import fullest_row, missing_value, sample_of, some_rows, unseen_value, with_value
 from ._trees import early_stop_problem
 
@@ -115,6 +115,8 @@ def write_lightgbm(model: Any, label: str, frame: pd.DataFrame | None) -> Native
     if classes is None and objective[0].startswith("multiclass"):
         classes = np.arange(booster.num_model_per_iteration())
     texts = labels_of(classes)
+    narrow = {} if frame is None else {i: narrow_float(frame.iloc[:, i].dtype) for i in range(len(frame.columns))}
+    text = with_rounding(text, {i: kind for i, kind in narrow.items() if kind is not None})
     back = lightgbm.Booster(model_str=text)
     lists = booster.pandas_categorical or []
     names = [] if frame is None else [c for c in frame.columns if isinstance(frame[c].dtype, pd.CategoricalDtype)]
@@ -126,6 +128,54 @@ def write_lightgbm(model: Any, label: str, frame: pd.DataFrame | None) -> Native
         lambda matrix: two_columns(back.predict(matrix), texts),
         lambda data: two_columns(predictions(model, data), texts),
     )  # fmt: skip
+
+
+def with_rounding(text: str, narrow: dict[int, Any]) -> str:
+    """The model file with thresholds for numbers that were not rounded to the type of their column in the frame.
+
+    `narrow`: feature position → float16 or float32. LightGBM compares float64 numbers. The text of a float32 in a file,
+    such as 16777.21, is another number as a float64, and may be on the other side of a threshold. A number is rounded to
+    at most the threshold if and only if it is at most the new threshold.
+    """
+    if not narrow:
+        return text
+    head, trees, tail = text.partition("\nTree=0\n")
+    body, end, rest = tail.partition("\nend of trees")
+    blocks = [block.strip("\n") for block in f"Tree=0\n{body}".split("\n\n\n")]
+    parts = [f"{with_wider_thresholds(block, narrow)}\n\n\n" for block in blocks]
+    sizes = " ".join(str(len(part.encode())) for part in parts)
+    lines = [f"tree_sizes={sizes}" if line.startswith("tree_sizes=") else line for line in head.split("\n")]
+    return "\n".join(lines) + "\n" + "".join(parts) + end.lstrip("\n") + rest
+
+
+def with_wider_thresholds(block: str, narrow: dict[int, Any]) -> str:
+    """One tree with the thresholds of `with_rounding`."""
+    fields = dict(line.split("=", 1) for line in block.split("\n") if "=" in line)
+    if "threshold" not in fields:
+        return block
+    # The first bit of a decision type: the node compares categories.
+    nodes = zip(fields["threshold"].split(), fields["split_feature"].split(), fields["decision_type"].split())
+    wider = [
+        repr(widest(float(threshold), narrow[int(feature)])) if int(feature) in narrow and not int(kind) & 1 else threshold
+        for threshold, feature, kind in nodes
+    ]
+    line = f"threshold={fields['threshold']}"
+    return block.replace(f"\n{line}\n", f"\nthreshold={' '.join(wider)}\n", 1)
+
+
+def widest(threshold: float, kind: Any) -> float:
+    """The largest float64 that is at most `threshold` after rounding to `kind`."""
+    with np.errstate(over="ignore"):
+        below = kind(threshold)
+        if float(below) > threshold:
+            below = np.nextafter(below, kind(-np.inf))
+        above = float(np.nextafter(below, kind(np.inf)))
+    middle = (float(below) + above) / 2
+    if not math.isfinite(middle):
+        return threshold
+    # The middle itself is rounded to the neighbour whose last bit is 0.
+    is_even = int(below.view(f"uint{below.itemsize * 8}")) & 1 == 0
+    return middle if is_even else float(np.nextafter(middle, -np.inf))
 
 
 def write_xgboost(model: Any, label: str, frame: pd.DataFrame | None) -> NativeModel | list[Problem]:
