@@ -26,7 +26,7 @@ from sklearn.ensemble import GradientBoostingClassifier, HistGradientBoostingCla
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LinearRegression, LogisticRegression, RidgeClassifier
 from sklearn.model_selection import GridSearchCV
-from sklearn.pipeline import make_pipeline
+from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import (
     FunctionTransformer,
     KBinsDiscretizer,
@@ -96,6 +96,25 @@ class Problems(unittest.TestCase):
         self.assertIn("its function <lambda> is Python code", text)
         self.assertIn("isotonic calibration", text)
         self.assertEqual(text.count("\n- "), 4)
+
+    def test_thresholds_of_predictions(self) -> None:
+        from sklearn.model_selection import FixedThresholdClassifier, TunedThresholdClassifierCV
+
+        X = TRAINING[["debt", "term"]]
+        fixed = FixedThresholdClassifier(LogisticRegression(), threshold=0.3)
+        tuned = TunedThresholdClassifierCV(LogisticRegression(), scoring="f1", cv=2)
+        for model in (fixed, make_pipeline(StandardScaler(), fixed), make_pipeline(StandardScaler(), tuned)):
+            self.assertIn("its predict compares the probability with 0.", problems_of(model.fit(X, OK), X))
+
+    def test_calibration_of_a_frozen_estimator(self) -> None:
+        from sklearn.frozen import FrozenEstimator
+
+        X = TRAINING[["debt", "term"]]
+        scaler = StandardScaler().fit(X)
+        inner = LogisticRegression(C=0.01).fit(scaler.transform(X), OK)
+        calibrated = CalibratedClassifierCV(FrozenEstimator(inner), method="sigmoid").fit(scaler.transform(X), OK)
+        files_of(Pipeline([("scale", scaler), ("calibrate", calibrated)]), X)
+        self.assertIsInstance(calibrated.estimator, FrozenEstimator)
 
     def test_columns(self) -> None:
         frame = TRAINING[["applied", "branch", "age"]]

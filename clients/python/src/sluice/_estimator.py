@@ -89,6 +89,9 @@ def estimator_problems(estimator: Any, label: str) -> list[Problem]:
             found.append(Problem(what, "skl2onnx converts isotonic calibration with errors of up to 0.05", 'Calibrate with method="sigmoid".'))  # fmt: skip
         if name == "VotingClassifier" and inner.voting == "hard":
             found.append(Problem(what, "hard voting gives no probabilities", 'Use voting="soft".'))
+        if name in ("TunedThresholdClassifierCV", "FixedThresholdClassifier"):
+            threshold = getattr(inner, "best_threshold_", getattr(inner, "threshold", ""))
+            found.append(Problem(what, f"its predict compares the probability with {threshold}, a package with 0.5", "Register its estimator_ in its place, and add the threshold to decisions in model.yaml (min_probability)."))  # fmt: skip
         if name == "TransformedTargetRegressor":
             found.append(Problem(what, "it transforms the outcome with Python code", "Transform y before fitting, and the scores after scoring."))  # fmt: skip
         if name == "ColumnTransformer" or (name == "Pipeline" and any(class_of(s) == "ColumnTransformer" for _, s in inner.steps)):  # fmt: skip
@@ -134,6 +137,7 @@ def convert(
     """The first conversion that reproduces the expected scores. `features`: float64 [rows, features]."""
     tried: list[Conversion] = []
     reason = ""
+    estimator = thawed(estimator)
     for dtype in dtypes_for(estimator):
         try:
             with warnings.catch_warnings():
@@ -173,6 +177,18 @@ def convert(
         f"scores of its ONNX conversion differ by up to {best.error:.2g} (allowed: {tolerance:g})",
         "Use an estimator that docs/exporting.md lists, or train on float32 features.",
     )
+
+
+def thawed(estimator: Any) -> Any:
+    """A calibrated classifier with the estimators inside its frozen ones, which skl2onnx does not know."""
+    if class_of(estimator) != "CalibratedClassifierCV":
+        return estimator
+    plain = copy.copy(estimator)
+    plain.estimator = unwrapped(estimator.estimator)
+    plain.calibrated_classifiers_ = [copy.copy(part) for part in estimator.calibrated_classifiers_]
+    for part in plain.calibrated_classifiers_:
+        part.estimator = unwrapped(part.estimator)
+    return plain
 
 
 def package_of(estimator: Any) -> str:
