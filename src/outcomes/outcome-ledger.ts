@@ -201,13 +201,17 @@ export interface LedgerMonth extends ScoredOutcomes {
 }
 
 /**
- * The ledger. All outcomes must be entered before the first prediction. Memory is 3 bytes per outcome in addition to
- * its key, and 12 bytes per outcome and model (20 with times).
+ * The ledger. All outcomes must be entered before the first prediction. Memory is 3 bytes per outcome (11 with times) in
+ * addition to its key, and 12 bytes per outcome and model (20 with times).
  */
 export class OutcomeLedger {
   readonly #keys = new KeyTable();
   #outcomes = new Uint8Array(FIRST_LABELS);
   #months = new Uint16Array(FIRST_LABELS);
+  /** Times of the outcomes, ms since 1970; null: none is known. */
+  #times: Float64Array<ArrayBuffer> | null = null;
+  /** Times at which predictions were withdrawn, ms since 1970; null: none were. */
+  #withdrawals: Float64Array | null = null;
   readonly #layers: Layer[] = [];
   readonly #models: string[] = [];
   readonly #decisions: string[] = [];
@@ -228,15 +232,22 @@ export class OutcomeLedger {
     return this.#models;
   }
 
-  /** Enters an outcome. Returns false if the key exists already; its outcome is then replaced. */
-  label(key: string, outcome: Outcome, month: number): boolean {
+  /**
+   * Enters an outcome. Returns false if the key exists already; its outcome is then replaced, unless it is newer. `time`:
+   * ms since 1970; 0: unknown, so the order of the rows decides.
+   */
+  label(key: string, outcome: Outcome, month: number, time = 0): boolean {
     const before = this.#keys.count;
     const index = this.#keys.enter(key);
     if (index === this.#outcomes.length) {
       this.#outcomes = grown(this.#outcomes, new Uint8Array(index * 2));
       this.#months = grown(this.#months, new Uint16Array(index * 2));
+      this.#times &&= grown(this.#times, new Float64Array(index * 2));
     }
     const fresh = index === before;
+    if (!fresh && this.#times !== null && this.#times[index]! > time) return false;
+    if (time !== 0) this.#times ??= new Float64Array(this.#outcomes.length);
+    if (this.#times) this.#times[index] = time;
     if (!fresh && this.#outcomes[index] !== UNKNOWN) this.#known--;
     if (outcome !== UNKNOWN) this.#known++;
     this.#outcomes[index] = outcome;
@@ -246,15 +257,16 @@ export class OutcomeLedger {
 
   /**
    * Enters a prediction. `repeated`: the model already had a prediction for this application, and the newer prediction
-   * is kept.
+   * is kept. `withdrawn`: a newer record withdrew it.
    * @throws SluiceError limit_exceeded if there are too many models or decisions
    */
   predict(
     key: string,
     { model, probability, month, decision, time }: PredictionEntry,
-  ): 'matched' | 'repeated' | 'unlabelled' {
+  ): 'matched' | 'repeated' | 'withdrawn' | 'unlabelled' {
     const index = this.#keys.find(key);
     if (index < 0 || this.#outcomes[index] === UNKNOWN) return 'unlabelled';
+    if (this.#withdrawals !== null && this.#withdrawals[index]! > time) return 'withdrawn';
     const number = numberOf(this.#models, model, 'models');
     const { layer, free } = this.#layerOf(index, number);
     if (!free && layer.times !== null && layer.times[index]! > time) return 'repeated';
@@ -267,13 +279,29 @@ export class OutcomeLedger {
     return free ? 'matched' : 'repeated';
   }
 
-  /** Removes the predictions of all models for an application. Returns the number of removed predictions. */
-  forget(key: string): number {
+  /**
+   * Removes the predictions of all models for an application, except those that are newer than `time` (ms since 1970; 0:
+   * unknown, so all are removed). Older predictions that are entered later are removed, too. Returns the number of
+   * removed predictions.
+   */
+  forget(key: string, time: number): number {
     const index = this.#keys.find(key);
     if (index < 0) return 0;
-    const there = this.#layers.filter((layer) => layer.models[index] !== NONE);
-    for (const layer of there) layer.models[index] = NONE;
-    return there.length;
+    if (time !== 0) {
+      this.#withdrawals ??= new Float64Array(this.labels);
+      this.#withdrawals[index] = Math.max(time, this.#withdrawals[index]!);
+    }
+    let there = 0;
+    let kept = 0;
+    for (const layer of this.#layers) {
+      if (layer.models[index] === NONE) break;
+      there++;
+      if (time === 0 || !layer.times || layer.times[index]! <= time) continue;
+      // The predictions of an application are in the first layers.
+      copyEntry(layer, this.#layers[kept++]!, index);
+    }
+    for (let i = kept; i < there; i++) this.#layers[i]!.models[index] = NONE;
+    return there - kept;
   }
 
   /** Number of known outcomes with at least one prediction. */
@@ -392,7 +420,20 @@ function numberOf(names: string[], name: string, what: string): number {
   return names.push(name) - 1;
 }
 
-function grown<T extends Uint8Array | Uint16Array>(from: T, to: T): T {
+/** Copies the prediction of an application to another layer. */
+function copyEntry(from: Layer, to: Layer, index: number): void {
+  if (from === to) return;
+  to.models[index] = from.models[index]!;
+  to.probabilities[index] = from.probabilities[index]!;
+  to.months[index] = from.months[index]!;
+  to.decisions[index] = from.decisions[index]!;
+  if (from.times) {
+    to.times ??= new Float64Array(to.models.length);
+    to.times[index] = from.times[index]!;
+  }
+}
+
+function grown<T extends Uint8Array | Uint16Array | Float64Array>(from: T, to: T): T {
   to.set(from);
   return to;
 }

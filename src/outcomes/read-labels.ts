@@ -72,6 +72,8 @@ export async function readLabels(
         faults.add(batch.placeOf(row), batch.faults[next++]!);
         continue;
       }
+      // Without a value, a record has no key in a column.
+      if (key !== null && batch.records?.gone[row]) continue;
       const fault = (column: string | null, code: 'missing_value' | 'bad_boolean' | 'bad_time', message: string) =>
         faults.add(batch.placeOf(row), { code, column, message });
       const name = keys[row];
@@ -82,7 +84,7 @@ export async function readLabels(
       else if (came === undefined) fault(outcome, 'bad_boolean', 'not a configured outcome label');
       else if (counts.months && at === NO_MONTH && came !== UNKNOWN)
         fault(month!.column, 'bad_time', MONTH_WORDS[month!.kind]);
-      else if (!ledger.label(plainField(name), came, at)) counts.repeated++;
+      else if (!ledger.label(plainField(name), came, at, batch.records?.times[row])) counts.repeated++;
     }
   }
   faults.refuse(source.name);

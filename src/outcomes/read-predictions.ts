@@ -158,11 +158,11 @@ class PredictionRow {
     return null;
   }
 
-  /** Deletes the predictions for a key whose application was deleted, even if the topic was not compacted yet. */
+  /** Deletes the earlier predictions for a key whose application was deleted, even if the topic was not compacted yet. */
   #withdraw(row: number, ledger: OutcomeLedger, counts: PredictionCounts): void {
     const key = this.#options.key === null ? this.#batch.records!.keys[row] : null;
     if (key === null || key === undefined) return;
-    const withdrawn = ledger.forget(plainField(key));
+    const withdrawn = ledger.forget(plainField(key), this.#batch.records!.times[row]!);
     counts.matched -= withdrawn;
     counts.withdrawn += withdrawn;
   }

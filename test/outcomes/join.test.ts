@@ -293,6 +293,74 @@ test('a record without a value takes the predictions of its key back', async () 
   expect(report.groups[0]).toMatchObject({ rows: 2, auc: 0 });
 });
 
+type SomeRecord = [time: number, key: string, probability: number | null];
+const someRecords = fc.array(
+  fc.tuple(
+    fc.integer({ min: 1, max: 6 }),
+    fc.constantFrom('A', 'B', 'C'),
+    fc.option(fc.integer({ min: 1, max: 9 }).map((n) => n / 10)),
+  ),
+  { minLength: 1, maxLength: 12 },
+);
+
+test('records of several topics count as in the order of their times, whichever is read first', async () => {
+  await fc.assert(
+    fc.asyncProperty(fc.array(someRecords, { minLength: 1, maxLength: 3 }), async (topics) => {
+      const left = new Map<string, number>();
+      const inOrder = (topics.flat() as SomeRecord[]).map((record, read) => ({ record, read }));
+      inOrder.sort((a, b) => a.record[0] - b.record[0] || a.read - b.read);
+      for (const { record } of inOrder) {
+        const [, key, probability] = record;
+        if (probability === null) left.delete(key);
+        else left.set(key, probability);
+      }
+      fc.pre(left.size > 0);
+      const report = await measure(textSource('id,ok\nA,1\nB,1\nC,1\n', 'csv'), topics.map((t) => recordSource(t as SomeRecord[])), TOPICS); // biome-ignore format: one line
+      const { rows, matched, repeated, withdrawn, withoutProbability } = report.predictions;
+      expect(matched).toBe(left.size);
+      expect(rows).toBe(matched + repeated + withdrawn + withoutProbability);
+      expect(report.groups[0]!.brier).toBeCloseTo([...left.values()].reduce((sum, p) => sum + (1 - p) ** 2, 0) / left.size, 12); // biome-ignore format: one line
+    }),
+  );
+});
+
+/** Labels as records: time, key, outcome; null: a tombstone. */
+const labelSource = (records: readonly [time: number, key: string, ok: string | null][]): RowSource => ({
+  name: 'labels',
+  async *rows(columns) {
+    yield {
+      rows: records.length,
+      placeOf: (row) => row,
+      texts: columns.map(({ name }) =>
+        records.map(([, key, ok]) => (name === 'ok' ? ok : name === 'id' && ok !== null ? key : null)),
+      ),
+      has: columns.map(() => true),
+      faults: [],
+      records: {
+        keys: records.map(([, key]) => key),
+        times: records.map(([time]) => time),
+        models: records.map(() => null),
+        gone: records.map(([, , ok]) => ok === null),
+      },
+    };
+  },
+});
+
+test('of several labels of a key the newest counts, whichever partition is read first', async () => {
+  const scored = () => textSource('id,probability,modelId,modelVersion\nA,0.9,m,1\nB,0.2,m,1\n', 'csv');
+  const records: [number, string, string | null][] = [[30, 'A', '1'], [10, 'A', '0'], [5, 'B', '1'], [5, 'B', '0'], [7, 'C', '1']]; // biome-ignore format: one line
+  const labels = { key: null, onDuplicate: 'last' } as const;
+  const report = await measure(labelSource(records), [scored()], { labels });
+  expect(report.labels).toMatchObject({ rows: 5, keys: 3, repeated: 2 });
+  expect(report.groups[0]).toMatchObject({ rows: 2, auc: 1 });
+  // A tombstone has no key in a column, so it withdraws nothing there.
+  const byColumn = { labels: { key: 'id', onDuplicate: 'last' } as const };
+  const gone = await measure(labelSource([...records, [40, 'A', null]]), [scored()], byColumn);
+  expect(gone.groups[0]).toMatchObject({ rows: 2, auc: 1 });
+  const withdrawn = await measure(labelSource([...records, [40, 'A', null], [1, 'B', null]]), [scored()], { labels });
+  expect(withdrawn.groups[0]).toMatchObject({ rows: 1, negatives: 1 });
+});
+
 test('one outcome only has no AUC, and everything else', async () => {
   const report = await measure(textSource('id,ok\nA,1\nB,1\n', 'csv'), [textSource(SCORED, 'csv')]);
   const [group] = report.groups;
