@@ -118,7 +118,9 @@ function assignInput(input: SessionInput, offer: Offer): InputSpec {
   const base = { name: input.name, type: input.type as InputSpec['type'] };
   if (!INPUT_TYPES.has(input.type)) throw refusal(`input ${input.name} is ${input.type}`);
   const named = ownValue(encoding.inputs, input.name);
-  const columns = named ?? (offer.sole && input.width !== 1 ? (encoding.order ?? candidates) : null);
+  // A matrix of one column has no choice of columns, even if its name is that of no column.
+  const isMatrix = input.width !== 1 || encoding.order !== undefined || candidates.length === 1;
+  const columns = named ?? (offer.sole && isMatrix ? (encoding.order ?? candidates) : null);
   if (columns) {
     checkMatrix(input, columns, offer);
     if (!named && !encoding.order) {

@@ -700,6 +700,15 @@ class Exactness(unittest.TestCase):
         self.assertIn('Fit on float64 numbers: X.astype({"a": "float64"', problems_of(scaled.fit(frame, y), frame, y))
         files_of(scaled.fit(X, y), X, y)
 
+    def test_one_column(self) -> None:
+        import lightgbm
+
+        X = TRAINING[["debt"]]
+        model = lightgbm.LGBMClassifier(n_estimators=3, verbose=-1).fit(X, OK)
+        with tempfile.TemporaryDirectory() as folder:
+            card = sluice.register(model, X, OK, "one", registry=folder)
+        self.assertEqual([column["name"] for column in card.manifest["columns"]], ["debt"])
+
     def test_float32_and_float16_numbers_in_lightgbm(self) -> None:
         import lightgbm
 
