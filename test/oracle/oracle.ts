@@ -533,8 +533,17 @@ function tableApplications(q: Question, columns: readonly TypedColumn[]): Verdic
     return found.type === 'boolean' ? !takesBooleans(column) : !takesNumbers(column, manifest);
   });
   const isThere = (name: string) => columns.some((c) => c.name === meant.inInput(name));
-  const absent = q.passthrough !== '*' && q.passthrough.some((name) => !isThere(name));
-  if (wrong || absent) return { refused: [...(wrong ? ['bad_type'] : []), ...(absent ? ['header_mismatch'] : [])] };
+  const constants = q.declared.constants ?? {};
+  const wanted = [...names.filter((name) => !(name in constants)), ...(q.passthrough === '*' ? [] : q.passthrough)];
+  const given = columns.map((c) => meant.meaning(c.name)).filter((name) => name !== null);
+  const isOther = (name: string) =>
+    name in constants || !(names.includes(name) || q.passthrough === '*' || q.passthrough.includes(name));
+  const refused = [
+    ...(wrong ? ['bad_type'] : []),
+    ...(manifest.outcome !== undefined && given.includes(manifest.outcome) ? ['outcome_present'] : []),
+    ...(wanted.some((name) => !isThere(name)) || given.some(isOther) ? ['header_mismatch'] : []),
+  ];
+  if (refused.length > 0) return { refused };
   const rows = columns[0]?.values.length ?? 0;
   // A column of the model that is passed through, too, is what the model reads: NaN is missing, a decimal of a category a number.
   const tokenIn = (column: TypedColumn, value: TypedColumn['values'][number]): string => {
@@ -637,7 +646,7 @@ export async function answer(q: Question): Promise<Verdict> {
   if (q.passthrough === '*' && q.names !== 'by the row' && !isKnown) return { refused: ['usage'] };
   if (q.passthrough !== '*' && q.passthrough.some((name) => q.reserved.includes(name))) {
     // Which of several faults is found first is not promised.
-    const outcome = q.refusesOutcome && q.input.format === 'table' ? ['outcome_present'] : [];
+    const outcome = q.input.format === 'table' ? ['outcome_present'] : [];
     return { refused: ['header_mismatch', 'bad_type', 'wrong_delimiter', ...outcome] };
   }
   if (q.refusesOutcome && q.input.format === 'table' && hasOtherColumns(q, q.input.columns)) {

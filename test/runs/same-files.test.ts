@@ -56,8 +56,8 @@ test.each<[string, string[], RegExp]>([
   ['metrics over the list', score('in.csv', '-o', 'o.csv', '--metrics-file', 'o.csv.rejects.csv'), /written twice: the rejects file and the metrics file/],
   ['an output over the pipeline', ['run', 'p.yaml'], /the output is the pipeline: p\.yaml/],
   ['inputs of one name in several folders', score('in/*/x.csv', '-o', '{name}.csv'), /x\.csv is written twice: the output of in\/a\/x\.csv and the output of in\/b\/x\.csv/],
-  ['inputs of one name, packed and not', score('in/b/*', '-o', '{name}.ndjson'), /x\.ndjson is written twice: the output of in\/b\/x\.csv and the output of in\/b\/x\.csv\.gz/],
-  ['lists of inputs of one name', score('in/b/x*', '-o', '{name}.csv', '--rejects', 'far/{name}.csv'), /far\/x\.csv is written twice: the rejects file of in\/b\/x\.csv and /],
+  ['inputs of one name, packed and not', score('in/b/*', '--input-format', 'csv', '-o', '{name}.ndjson'), /x\.ndjson is written twice: the output of in\/b\/x\.csv and the output of in\/b\/x\.csv\.gz/],
+  ['lists of inputs of one name', score('in/b/x*', '--input-format', 'csv', '-o', '{name}.csv', '--rejects', 'far/{name}.csv'), /far\/x\.csv is written twice: the rejects file of in\/b\/x\.csv and /],
   ['a page over the input', explain('in.csv', '--html', 'soft.csv'), /the page is the input/],
   ['a list of faults over the portfolio', generate('-o', 'in.csv', '--faults-json', 'hard.csv'), /written twice/],
 ])('%s is refused', async (_, args, words) => {

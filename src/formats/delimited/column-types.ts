@@ -6,7 +6,7 @@ import type { DeclaredColumns } from '../../core/input-declaration.ts';
 import { type ColumnReader, columnReaders } from '../../inference/encode/column-reader.ts';
 import type { Manifest } from '../../model/package/manifest.ts';
 import { columnsOfInput, InputNames } from '../decode/input-names.ts';
-import { missingPassthrough, namedAtTerminal, refuseFaults } from './header.ts';
+import { headerFaults, refuseFaults } from './header.ts';
 
 /** A column of typed input: its name in the input and the kind of its values. */
 export interface TypedColumn {
@@ -87,22 +87,10 @@ export function refuseMistyped(
 }
 
 /**
- * Rejects missing passthrough columns. All rows of a table have the same columns, so a missing column is misspelled, as
- * in a header row.
- */
-function refuseAbsent(passthrough: readonly string[], isThere: (name: string) => boolean): void {
-  const details = passthrough.flatMap((name, i): ErrorDetail[] => {
-    if (isThere(name)) return [];
-    return [missingPassthrough(name, i, 'is not in the input')];
-  });
-  refuseFaults('header_mismatch', details);
-}
-
-/**
  * Prepares a table for the model before its first row is read. Rejects columns with an unsuitable type, and informs the
  * table which columns the model reads. A decimal column that the model reads as numbers and that is also passed through
  * stays a string, to keep its digits. Returns the model columns with such decimals.
- * @throws SluiceError bad_type | header_mismatch (missing passthrough column)
+ * @throws SluiceError bad_type | outcome_present | header_mismatch (missing or unknown columns)
  */
 export function fitTable(
   table: TypedTable,
@@ -116,8 +104,8 @@ export function fitTable(
     manifest,
     declared,
   );
+  refuseOtherColumns(table, manifest, passthrough, declared);
   const names = new InputNames(declared ?? undefined);
-  refuseAbsent(passthrough === '*' ? [] : passthrough, (name) => table.names.includes(names.inInput(name)));
   const kindOf = (name: string) => kinds[table.names.indexOf(names.inInput(name))];
   const isExact = ({ name, kind }: Manifest['columns'][number]): boolean =>
     kind === 'number' && kindOf(name) === 'decimal' && passthrough !== '*' && passthrough.includes(name);
@@ -134,28 +122,30 @@ export function fitTable(
 
 /**
  * Rejects a table whose columns differ from those of the model, because every row would be rejected.
- * @throws SluiceError outcome_present | header_mismatch, which lists every missing column and the position of every
- * unknown column
+ * @throws SluiceError outcome_present | header_mismatch, which lists every missing and every unknown column
  */
-export function refuseOtherColumns(
-  { names }: TypedTable,
+function refuseOtherColumns(
+  { names: given }: TypedTable,
   { columns, outcome }: Manifest,
   passthrough: readonly string[] | '*',
+  declared?: DeclaredColumns | null,
 ): void {
+  const inputNames = new InputNames(declared ?? undefined);
+  const model = new Set(columns.map(({ name }) => name));
+  const names = inputNames.ofHeader(given, new Set([...model, ...(passthrough === '*' ? given : passthrough)]), false);
   if (outcome !== undefined && names.includes(outcome)) {
     throw new SluiceError('outcome_present', 'the input has the outcome column');
   }
-  const known = new Set(columns.map(({ name }) => name));
-  const missing = columns.flatMap(({ name }): ErrorDetail[] =>
-    names.includes(name) ? [] : [{ code: 'missing_column', column: name, message: `the column ${name} is missing` }],
-  );
-  const other = names.flatMap((name, i): ErrorDetail[] => {
-    if (names.indexOf(name) < i) return [{ code: 'duplicate_column', message: `column ${i + 1} occurs twice` }];
-    if (known.has(name) || passthrough === '*' || passthrough.includes(name)) return [];
-    const what = 'is not a column of the model';
-    return [namedAtTerminal({ code: 'unexpected_column', message: `column ${i + 1} ${what}` }, name, what)];
+  const others = names.filter((name) => name !== null && !model.has(name)) as string[];
+  const faults = headerFaults({
+    of: 'table',
+    names,
+    wanted: columnsOfInput(columns, inputNames).map(({ name }) => name),
+    constants: Object.keys(inputNames.constants),
+    outcome: null,
+    passthrough: passthrough === '*' ? others : passthrough,
   });
-  refuseFaults('header_mismatch', [...missing, ...other]);
+  refuseFaults('header_mismatch', faults);
 }
 
 /** The output names of the table's columns outside the model: the columns that `passthrough: *` selects. */

@@ -18,6 +18,8 @@ const MOST_LISTED = 100;
 const MOST_COMPARED = 200;
 
 interface HeaderNames {
+  /** What has the names, for messages. */
+  of: 'header' | 'table';
   /** The names of the header cells in file order; null: the column is ignored. */
   names: readonly (string | null)[];
   /** Model columns that must be present. */
@@ -34,7 +36,7 @@ interface HeaderNames {
  * the cell may be a value. If the row has most of the model's columns, it is a header, and the terminal text then
  * includes such names too.
  */
-function headerFaults({ names, wanted, constants, outcome, passthrough }: HeaderNames): ErrorDetail[] {
+export function headerFaults({ of, names, wanted, constants, outcome, passthrough }: HeaderNames): ErrorDetail[] {
   const model = new Set(wanted);
   const there = new Set(names);
   const passed = new Set(passthrough);
@@ -54,7 +56,7 @@ function headerFaults({ names, wanted, constants, outcome, passthrough }: Header
     if (!seen.has(name)) seen.add(name);
     else if (model.has(name)) add('duplicate_column', name, `column ${name} occurs twice`);
     else if (name !== '')
-      addUnknown('duplicate_column', [name, `column ${i + 1} of the header`], 'has the name of another');
+      addUnknown('duplicate_column', [name, `column ${i + 1} of the ${of}`], 'has the name of another');
   }
   const missing = wanted.filter((name) => !there.has(name));
   if (missing.length > 0) {
@@ -79,19 +81,19 @@ function headerFaults({ names, wanted, constants, outcome, passthrough }: Header
     told.add(name);
     if (fixed.has(name)) add('unexpected_column', name, `column ${name}: ${CONSTANT_GIVEN}`);
     else if (name === '') {
-      const last = i === names.length - 1;
+      const last = of === 'header' && i === names.length - 1;
       const message = last
         ? 'the header row ends with a delimiter: its last column has no name'
-        : `column ${i + 1} of the header has no name`;
+        : `column ${i + 1} of the ${of} has no name`;
       if (!passed.has(name)) add('unexpected_column', null, message);
     } else if (name === outcome && !passed.has(name)) {
       add('outcome_present', name, `column ${name} is the outcome the model predicts`);
     } else if (!passed.has(name)) {
-      addUnknown('unexpected_column', [name, `column ${i + 1} of the header`], 'is not a model column');
+      addUnknown('unexpected_column', [name, `column ${i + 1} of the ${of}`], 'is not a model column');
     }
   }
   for (const [i, name] of passthrough.entries()) {
-    if (!there.has(name)) faults.push(missingPassthrough(name, i, 'is not in the header'));
+    if (!there.has(name)) faults.push(missingPassthrough(name, i, `is not in the ${of}`));
   }
   return faults;
 }
@@ -111,7 +113,7 @@ export const namedAtTerminal = (detail: ErrorDetail, name: string, what: string)
   PRINTABLE.test(name) ? withTerminalText(detail, `column ${name} ${what}`) : detail;
 
 /** The error for a requested passthrough column that the input lacks. */
-export function missingPassthrough(name: string, i: number, what: string): ErrorDetail {
+function missingPassthrough(name: string, i: number, what: string): ErrorDetail {
   const detail: ErrorDetail = { code: 'missing_column', message: `passthrough column ${i + 1} ${what}` };
   return PRINTABLE.test(name) ? withTerminalText(detail, `passthrough column ${name} ${what}`) : detail;
 }
@@ -277,7 +279,14 @@ class Fit {
     const there = names.filter((n) => n !== null);
     const passed = echo === '*' ? there.filter((n) => !model.has(n) && n !== manifest.outcome) : echo;
     const constants = Object.keys(this.#names.constants);
-    const faults = headerFaults({ names, wanted, constants, outcome: manifest.outcome ?? null, passthrough: passed });
+    const faults = headerFaults({
+      of: 'header',
+      names,
+      wanted,
+      constants,
+      outcome: manifest.outcome ?? null,
+      passthrough: passed,
+    });
     if (faults.length > 0) {
       const nothing = noHeader({ names: there, wanted });
       if (nothing) throw new SluiceError('header_mismatch', nothing);

@@ -4,7 +4,6 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 import { asSluiceError, SluiceError } from '../../../core/errors.ts';
 import { VERSION } from '../../../core/version.ts';
 import type { HostedModel } from '../../../engine/model-host.ts';
-import { refuseOtherColumns } from '../../../formats/delimited/column-types.ts';
 import type { ByteSink } from '../../../io/sink/byte-sink.ts';
 import type { Chunks } from '../../../io/source/byte-source.ts';
 import type { Manifest } from '../../../model/package/manifest.ts';
@@ -86,7 +85,6 @@ export async function answerBody(services: ServiceContext, asking: Asking): Prom
         : format === 'arrow'
           ? await arrowBody(body.chunks(), services.config)
           : body.chunks();
-    if (chunks.columns) refuseOtherColumns(chunks.columns, model.manifest, scoring.passthrough);
     const sink = format === 'arrow' ? await arrowAnswer(answer, model.manifest, scoring) : answer;
     await runOnce({
       model,
