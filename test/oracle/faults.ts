@@ -68,7 +68,7 @@ export const FAULTS: readonly Fault[] = [
   ]),
   ...inFile('src/formats/delimited/column-types.ts', [
     ['types of columns are not looked at', 'if (kind === undefined || takes(reader, kind)) return [];', 'return [];'],
-    ['a column to pass through that is not there is nothing', 'if (isThere(name)) return [];', 'return [];'],
+    ['a column to pass through that is not there is nothing', "passthrough: passthrough === '*' ? others : passthrough,", "passthrough: passthrough === '*' ? others : passthrough.filter((name) => names.includes(name)),"],
   ]),
   ...inFile('src/inference/encode/encoder.ts', [
     ['a missing number is not replaced', 'out[o] = Number.isNaN(x) ? missingNumber : x;', 'out[o] = x;'],

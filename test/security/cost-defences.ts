@@ -669,8 +669,8 @@ export const COST_DEFENCES: Defence[] = [
   },
   {
     name: 'Arrow with other columns than the model is refused before its rows',
-    file: 'src/doors/http/routes/predict-answer.ts',
-    find: 'if (chunks.columns) refuseOtherColumns(chunks.columns, model.manifest, scoring.passthrough);',
+    file: 'src/formats/delimited/column-types.ts',
+    find: 'refuseOtherColumns(table, manifest, passthrough, declared);',
     replace: '',
     test: ARROW,
   },

@@ -40,6 +40,8 @@ export async function openArrow(chunks: AsyncIterable<Uint8Array>, options: Arro
 }
 
 const NO_BYTES = new Uint8Array(0);
+/** Maximum size of record batches that come before their dictionaries, bytes. */
+const MOST_HELD = 256 * 1024 * 1024;
 
 class ArrowTable implements ColumnSource {
   readonly names: readonly string[];
@@ -54,6 +56,9 @@ class ArrowTable implements ColumnSource {
   /** For each dictionary ID: the type of its words. `#dictionaries`: the current dictionaries by ID. */
   readonly #wordTypes: ReadonlyMap<number, DataType>;
   readonly #dictionaries = new Map<number, ArrowDictionary>();
+  /** Record batches that came before their dictionaries, as polars writes them to files. */
+  readonly #held: ArrowMessage[] = [];
+  #heldBytes = 0;
   #left = 0;
   readonly #batchBytes: number;
   readonly #turns = new EventLoopTurns();
@@ -102,10 +107,19 @@ class ArrowTable implements ColumnSource {
 
   /** Reads the next message; false: the stream has ended. */
   async #load(): Promise<boolean> {
-    const { value: message, done } = await this.#messages.next();
-    if (done) return false;
-    await this.#turns.pass();
-    if (message.kind === 'schema') throw new SluiceError('truncated_input', 'an Arrow stream has a second schema');
+    const isKnown = this.#wordTypes.keys().every((id) => this.#dictionaries.has(id));
+    let message = isKnown ? this.#held.shift() : undefined;
+    if (!message) {
+      const next = await this.#messages.next();
+      message = next.done ? this.#held.shift() : next.value;
+      if (!message) return false;
+      await this.#turns.pass();
+      if (message.kind === 'schema') throw new SluiceError('truncated_input', 'an Arrow stream has a second schema');
+      if (message.kind === 'batch' && !isKnown && !next.done) {
+        this.#hold(message);
+        return true;
+      }
+    }
     try {
       if (message.kind === 'dictionary') await this.#takeDictionary(message);
       else await this.#takeRecords(message);
@@ -113,6 +127,21 @@ class ArrowTable implements ColumnSource {
       throw broken(cause);
     }
     return true;
+  }
+
+  /** Keeps a record batch until its dictionaries have come. @throws SluiceError limit_exceeded */
+  #hold(message: ArrowMessage): void {
+    this.#heldBytes += message.bytes.length;
+    const most = Math.min(this.#batchBytes, MOST_HELD);
+    if (this.#heldBytes > most) {
+      throw new SluiceError(
+        'limit_exceeded',
+        `more than ${most} bytes of record batches come before their dictionaries: write an Arrow stream (write_ipc_stream in polars)`,
+        { extra: { limit: 'held_batches', value: most, unit: 'bytes' } },
+      );
+    }
+    // The memory of a message is used again for the next one.
+    this.#held.push({ ...message, bytes: message.bytes.slice() });
   }
 
   async #takeDictionary({ id, isDelta, bytes }: ArrowMessage): Promise<void> {

@@ -56,6 +56,16 @@ test('a type that cannot be read is not taken for a damaged stream', async () =>
   expect(error).toMatchObject({ code: 'header_mismatch', message: expect.stringContaining('128-bit integer') });
 });
 
+test('dictionaries that come after their record batches, as polars writes them to files', async () => {
+  const words = ['b', null, 'a', 'b'];
+  const want = words.map((word, i) => ({ word, of: word, row: i + 1 }));
+  const bytes = fixture('polars-categories.arrow');
+  for (const size of [1, 7, 100_000]) expect(rowsOf(await arrowLines(bytes, size)), `${size}`).toEqual(want);
+  // Columns that are not read need no dictionary.
+  const rows = await arrowLines(bytes, 999, (name) => name !== 'row');
+  expect(rowsOf(rows)).toEqual(want.map(({ row }) => ({ row })));
+});
+
 test('a table without rows has no lines', async () => {
   expect(await arrowLines(fixture('pyarrow-empty.arrows'))).toBe('');
 });
