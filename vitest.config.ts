@@ -131,8 +131,8 @@ export default defineConfig(({ mode }) => {
             name: 'engine',
             include: files,
             exclude: [...BROKERS, ...notQuick],
-            // Processes and brokers that they wait for leave room for two more.
-            maxWorkers: notQuick.length > 0 ? 3 : 5,
+            // Many files wait for processes and brokers, so more than two keep both processors busy.
+            maxWorkers: notQuick.length > 0 ? 3 : 7,
           },
         },
         ...(notQuick.length > 0
@@ -143,7 +143,7 @@ export default defineConfig(({ mode }) => {
                   ...common,
                   name: 'brokers',
                   include: kafka,
-                  maxWorkers: 5,
+                  maxWorkers: 7,
                 },
               },
             ]),
