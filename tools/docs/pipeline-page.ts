@@ -194,6 +194,8 @@ schema_registry:
 - **Avro**: each value begins with a zero byte and the four bytes of its schema id. Fields of the record are matched to
   model columns by name; a union with null accepts a missing value. The schema of predictions is registered at the start
   as \`loan-predictions-value\`, unless \`subject\` or \`register\` is set.
+- **Protobuf**: a field of proto3 without \`optional\` has no presence, so an absent number is scored as 0 and an absent
+  text as an empty one. Fields with presence (\`optional\`, proto2, editions, wrappers) may be missing.
 - **Topics** must exist, because Sluice creates none. A prediction keeps its partition if both topics have the same
   number of partitions.
 
@@ -267,8 +269,9 @@ recognise duplicates.
 
 **From a topic into files**, a file contains the predictions for the records between two committed offsets of one
 partition. Its name contains the partition and the first offset (\`{partition}\`, \`{offset}\`). The end offset is committed
-after the file is published. After a crash, the file is written again under the same name, so the folder contains every
-record exactly once.
+after the file is published. After a crash or a rebalance, the file is written again under the same name, so the folder
+contains every record exactly once. Dead letters are written when their file is published; a crash at that moment can
+repeat them.
 
 Every line identifies its record: \`"record":{"topic":"loan-applications","partition":0,"offset":17,"key":"A-17"}\`. A
 record key that is not UTF-8 is written in base64 as \`key_base64\`.
