@@ -13,6 +13,7 @@ import type { ColumnSource } from '../../src/formats/columns/line-batch.ts';
 import { TableBudget } from '../../src/formats/columns/table-limits.ts';
 import { openParquet } from '../../src/formats/parquet/parquet-file.ts';
 import { readProtobuf } from '../../src/formats/protobuf/protobuf-values.ts';
+import type { WriteJson } from '../../src/formats/schemas/value-codec.ts';
 import { readOnnx } from '../../src/inference/onnx/graph.ts';
 import { servable } from '../../src/inference/onnx/servable.ts';
 import { traceModel } from '../../src/inference/onnx/trace.ts';
@@ -166,11 +167,14 @@ function avroValues(): Attempt {
   const files = [value(null), value({ Application: value(null) })].map((one) => type.toBuffer(one));
   const read = readAvro({ type: 'AVRO', text, references: [] }, null);
   return async (dice) => {
-    if (dice.below(10) > 0) return rejected(() => read(mutate(pick(files, dice), files, dice)));
+    if (dice.below(10) > 0) return rejected(() => written(read(mutate(pick(files, dice), files, dice))));
     const schema = mutateText(JSON.stringify(AVRO_SCHEMA, null, 1), dice);
-    return rejected(() => readAvro({ type: 'AVRO', text: schema, references: [] }, null)(pick(files, dice)));
+    return rejected(() => written(readAvro({ type: 'AVRO', text: schema, references: [] }, null)(pick(files, dice))));
   };
 }
+
+/** Writes a value as if the model read each of its fields. */
+const written = (write: WriteJson): Buffer => write({ has: () => true } as unknown as ReadonlySet<string>);
 
 const PROTO = `syntax = "proto3";
 import "google/protobuf/timestamp.proto";
@@ -210,9 +214,9 @@ function protobufValues(): Attempt {
   );
   const read = readProtobuf({ type: 'PROTOBUF', text: PROTO, references: [] });
   return async (dice) => {
-    if (dice.below(10) > 0) return rejected(() => read(mutate(pick(files, dice), files, dice)));
+    if (dice.below(10) > 0) return rejected(() => written(read(mutate(pick(files, dice), files, dice))));
     const text = mutateText(PROTO, dice);
-    return rejected(() => readProtobuf({ type: 'PROTOBUF', text, references: [] })(pick(files, dice)));
+    return rejected(() => written(readProtobuf({ type: 'PROTOBUF', text, references: [] })(pick(files, dice))));
   };
 }
 

@@ -48,18 +48,21 @@ export class TypedText {
   }
 }
 
-/** Creates the function that writes a value. If it is an object, its fields may be typed texts. */
-export const writingOf =
-  (plain: unknown): WriteJson =>
-  (modelFields) => {
-    const isObject = typeof plain === 'object' && plain !== null && !Array.isArray(plain);
-    if (!isObject || plain instanceof TypedText) return Buffer.from(JSON.stringify(plain));
-    const shown: Record<string, unknown> = { ...plain };
-    for (const [name, value] of Object.entries(plain)) {
-      if (value instanceof TypedText && modelFields.has(name)) shown[name] = value.inModel;
-    }
+/**
+ * Creates the function that writes a value, which cannot fail. If the value is an object, its fields may be typed texts.
+ * @throws RangeError if the value is nested too deeply
+ */
+export function writingOf(plain: unknown): WriteJson {
+  const text = Buffer.from(JSON.stringify(plain));
+  if (typeof plain !== 'object' || plain === null) return () => text;
+  const typed = Object.entries(plain).filter((field): field is [string, TypedText] => field[1] instanceof TypedText);
+  return (modelFields) => {
+    const read = typed.filter(([name]) => modelFields.has(name));
+    if (read.length === 0) return text;
+    const shown = { ...plain, ...Object.fromEntries(read.map(([name, value]) => [name, value.inModel])) };
     return Buffer.from(JSON.stringify(shown));
   };
+}
 
 const NAMES: Readonly<Record<SchemaType, string>> = { AVRO: 'Avro', JSON: 'JSON Schema', PROTOBUF: 'Protobuf' };
 

@@ -80,7 +80,7 @@ await requireServer('the schema registry', installApicurio, (folder) => {
       schema: avro([{ name: 'income', type: 'bank.Money' }]).text,
       references: [{ name: 'bank.Money', subject: 'money', version: 1 }],
     });
-    expect(JSON.parse(readAvro((await registry.byId(id))!, null)(Buffer.from([14])).toString())).toEqual({
+    expect(JSON.parse(readAvro((await registry.byId(id))!, null)(Buffer.from([14]))(new Set()).toString())).toEqual({
       income: { minor: 7 },
     });
     await put('grade.proto', {
@@ -93,7 +93,7 @@ await requireServer('the schema registry', installApicurio, (folder) => {
       references: [{ name: 'grade.proto', subject: 'grade.proto', version: 1 }],
     });
     const read = readProtobuf((await registry.byId(proto))!);
-    expect(JSON.parse(read(Buffer.from([0, 8, 1])).toString())).toEqual({ grade: 'B', n: '0' });
+    expect(JSON.parse(read(Buffer.from([0, 8, 1]))(new Set()).toString())).toEqual({ grade: 'B', n: '0' });
   });
 
   test('basic and bearer logins, asked for at every request, over TLS with an authority of its own', async () => {
