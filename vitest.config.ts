@@ -131,8 +131,8 @@ export default defineConfig(({ mode }) => {
             name: 'engine',
             include: files,
             exclude: [...BROKERS, ...notQuick],
-            // Many files wait for processes and brokers, so more than two keep both processors busy.
-            maxWorkers: notQuick.length > 0 ? 3 : 7,
+            // Processes and brokers that they wait for leave room for two more. Seven files at a time take longer.
+            maxWorkers: notQuick.length > 0 ? 3 : 5,
           },
         },
         ...(notQuick.length > 0
@@ -143,7 +143,7 @@ export default defineConfig(({ mode }) => {
                   ...common,
                   name: 'brokers',
                   include: kafka,
-                  maxWorkers: 7,
+                  maxWorkers: 5,
                 },
               },
             ]),
