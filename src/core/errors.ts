@@ -238,7 +238,11 @@ export const ERRORS = {
     'The number of servers that crashed while running this job reached jobs.max_crashes.',
     'Find the cause of the crashes (usually memory) before sending the same input again, or send it in smaller files.',
   ),
-  job_not_finished: input('The job has no result yet.', 'Wait until its state is done.', 409),
+  job_not_finished: input(
+    'The job has no result yet.',
+    'Wait until its state is done. A job that failed or was cancelled has none.',
+    409,
+  ),
   ...UPLOAD_ERRORS,
   several_files: input('A form contains more than one file.', 'Send one file per request.'),
   digest_mismatch: input(

@@ -80,7 +80,10 @@ export function passthroughFields({ passthrough, fields }: PredictionSchemaOptio
   });
 }
 
-/** A passthrough value by its JSON type. Objects and lists are JSON texts. */
+/**
+ * A passthrough value by its JSON type. Objects and lists are JSON texts, and so are numbers whose digits neither a long
+ * nor a double keeps.
+ */
 type Passed = { boolean: boolean } | { long: number | string } | { double: number } | { string: string };
 
 /** Matches integers that may fit into a long. */
@@ -88,14 +91,27 @@ const WHOLE = /^-?\d{1,19}$/;
 const LONG_MIN = -(2n ** 63n);
 const LONG_MAX = 2n ** 63n - 1n;
 
+const NUMBER_PARTS = /^(-?)(\d+)(?:\.(\d+))?(?:[eE]([+-]?\d+))?$/;
+
+/** The number of a JSON token as its significant digits and an exponent, so that 1.50, 1.5 and 15e-1 are equal. */
+function decimalOf(token: string): string {
+  const [, sign = '', whole = '', fraction = '', exponent = '0'] = NUMBER_PARTS.exec(token) ?? [];
+  const digits = `${whole}${fraction}`.replace(/^0+/, '');
+  const figures = digits.replace(/0+$/, '');
+  return figures === ''
+    ? '0'
+    : `${sign}${figures}e${Number(exponent) - fraction.length + digits.length - figures.length}`;
+}
+
 export function passed(value: unknown): Passed | null {
   if (value === null || value === undefined) return null;
   if (typeof value === 'boolean') return { boolean: value };
   if (value instanceof ExactNumber) {
     const number = Number(value.text);
-    if (Number.isSafeInteger(number) || !WHOLE.test(value.text)) return passed(number);
+    if (decimalOf(value.text) === decimalOf(String(number))) return passed(number);
+    if (!WHOLE.test(value.text)) return { string: value.text };
     const whole = BigInt(value.text);
-    return whole >= LONG_MIN && whole <= LONG_MAX ? { long: value.text } : { double: number };
+    return whole >= LONG_MIN && whole <= LONG_MAX ? { long: value.text } : { string: value.text };
   }
   if (typeof value === 'number') return Number.isSafeInteger(value) ? { long: value } : { double: value };
   return { string: typeof value === 'string' ? value : JSON.stringify(value) };

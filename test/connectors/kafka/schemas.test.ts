@@ -15,6 +15,7 @@ import { headOf, messagePathOf, schemaIdOf } from '../../../src/formats/schemas/
 import {
   PredictionParts,
   type PredictionSchemaOptions,
+  passed,
   passthroughFields,
   subjectOf,
 } from '../../../src/formats/schemas/prediction-schema.ts';
@@ -327,6 +328,22 @@ test('Protobuf: what is passed through is text where digits could be lost', () =
   expect(textOf(message('syntax = "proto3"', 'int64 x = 1; bytes y = 2;', [8, 7, 18, 1, 97]))).toBe(
     '{"x":"7","y":"YQ=="}',
   );
+});
+
+test.each([
+  ['7', { long: 7 }],
+  ['-9223372036854775808', { long: '-9223372036854775808' }],
+  ['9223372036854775808', { string: '9223372036854775808' }],
+  ['12345678901234567890123', { string: '12345678901234567890123' }],
+  ['1.50', { double: 1.5 }],
+  ['150e-2', { double: 1.5 }],
+  ['-0.0', { long: -0 }],
+  ['1e400', { string: '1e400' }],
+  ['12345678.1234567891', { string: '12345678.1234567891' }],
+  ['0.1000000000000000055511151231257827', { string: '0.1000000000000000055511151231257827' }],
+  ['100000000000000000000', { double: 1e20 }],
+])('a number that is passed through keeps its digits: %s', (token, want) => {
+  expect(passed(parseExact(Buffer.from(`{"x":${token}}`)).x)).toEqual(want);
 });
 
 test('the head of a value, and the way to a Protobuf message', () => {
