@@ -21,6 +21,7 @@ import { patternNotices, retentionNotices } from '../../connectors/kafka/topic-c
 import { TopicDirectory } from '../../connectors/kafka/topic-directory.ts';
 import { TopicMembers } from '../../connectors/kafka/topic-members.ts';
 import { topicsOf, topicsRead, topicsWritten } from '../../connectors/kafka/topics.ts';
+import { SluiceError } from '../../core/errors.ts';
 import { type ExactObject, parseExact } from '../../core/exact-json.ts';
 import type { Held } from '../../core/flow.ts';
 import type { Word } from '../../core/log.ts';
@@ -43,6 +44,8 @@ export class TransactionalReading implements TopicReading {
   readonly #log: LogThrottle;
   readonly #retry: RetryPolicy | null;
   readonly #sources = new Map<string, ReturnType<typeof topicSource>>();
+  /** The model whose decisions the routes were compared with. */
+  #routed: ModelPackage | null = null;
   #members: TopicMembers | null = null;
   #retries: TopicRetries | null = null;
   /** Number of records written to the retry topic. */
@@ -185,6 +188,8 @@ export class TransactionalReading implements TopicReading {
 
   async #process(records: readonly IncomingRecord[], signal: AbortSignal): Promise<BatchResult> {
     const answers = await this.#answers.answer(records, signal);
+    if (this.#routed !== answers.model) refuseUnknownRoutes(this.#spec.sink, answers.model.manifest);
+    this.#routed = answers.model;
     const headersOf = predictionHeaders(answers.model);
     const outputs: OutgoingRecord[] = [];
     for (const { record, answer } of answers.answered) {
@@ -244,6 +249,18 @@ export class TransactionalReading implements TopicReading {
       headers: { ...base.headers, ...headers, 'sluice-source-offset': Buffer.from(String(record.offset)) },
     };
   }
+}
+
+/**
+ * Rejects routes of decisions that the model never makes. Their predictions would go to the topic of the sink.
+ * @throws SluiceError kafka_config
+ */
+export function refuseUnknownRoutes({ routes = [] }: KafkaSink, { decisions = [] }: ModelPackage['manifest']): void {
+  const names = decisions.map(({ name }) => name);
+  const unknown = routes.find(({ decision }) => !names.includes(decision))?.decision;
+  if (unknown === undefined) return;
+  const made = names.length === 0 ? 'makes no decisions' : `makes the decisions ${names.join(', ')}`;
+  throw new SluiceError('kafka_config', `sink.routes: ${unknown} is no decision of the model, which ${made}`);
 }
 
 /** The decision of a prediction; empty if the model makes none. */

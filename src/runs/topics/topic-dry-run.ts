@@ -5,7 +5,7 @@ import type { PartitionScanner } from '../../connectors/kafka/client/kafka-clien
 import type { IncomingRecord } from '../../connectors/kafka/client/records.ts';
 import { connectionOf } from '../../connectors/kafka/connection-settings.ts';
 import { withAdvice } from '../../connectors/kafka/kafka-error-messages.ts';
-import type { KafkaSource } from '../../connectors/kafka/kafka-options.ts';
+import type { KafkaSink, KafkaSource } from '../../connectors/kafka/kafka-options.ts';
 import { checkTopics } from '../../connectors/kafka/topic-checks.ts';
 import type { TopicDirectory } from '../../connectors/kafka/topic-directory.ts';
 import { namedTopics, topicsWritten } from '../../connectors/kafka/topics.ts';
@@ -14,6 +14,7 @@ import type { Pipeline } from '../../pipeline/pipeline-schema.ts';
 import type { RunContext } from '../context.ts';
 import { recordFormat } from './record-format.ts';
 import { recordScorer } from './record-scorer.ts';
+import { refuseUnknownRoutes } from './topic-answers.ts';
 import { kafkaPlacesOf } from './topic-source.ts';
 
 const RECORDS = 10;
@@ -137,10 +138,11 @@ async function scoreSome(
   const scorer = recordScorer(pipeline, await context.host());
   try {
     const format = await recordFormat({ ...pipeline, sink: { type: 'stdio', format: 'ndjson', compression: 'none' } });
-    const { answers } = await format.score(
+    const { answers, model } = await format.score(
       scorer,
       records.map((r) => r.value),
     );
+    if (pipeline.sink.type === 'kafka') refuseUnknownRoutes(pipeline.sink as KafkaSink, model.manifest);
     const rejected = answers.filter((a) => a.error);
     log(`${records.length} records tried: ${records.length - rejected.length} scored, ${rejected.length} rejected`);
     for (const { error } of rejected.slice(0, 3)) log(`  ${error!.code} ${error!.column ?? ''} ${error!.message}`);

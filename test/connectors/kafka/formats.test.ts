@@ -151,7 +151,7 @@ await requireServer('values with a schema', installApicurio, (folder) => {
           file,
           `model: credit-default
 source: { type: kafka, topic: ${input}, group: ${name}, format: ${format.name}, tombstones: forward }
-sink: { type: kafka, topic: ${output}, format: ${format.name}, routes: [{ decision: declined, topic: ${declined} }] }
+sink: { type: kafka, topic: ${output}, format: ${format.name}, routes: [{ decision: decline, topic: ${declined} }] }
 dead_letter: { type: kafka, topic: ${letters} }
 score: { workers: 1, passthrough: [customer] }
 schema_registry: { url: "${server.url.href}" }
@@ -195,7 +195,7 @@ kafka: { brokers: ["${cluster.brokers[0]}"], session_timeout_ms: 3000 }
               decision: want.decision,
               customer: String(CUSTOMER + BigInt(i)),
             });
-            expect(topic, key).toBe(want.decision === 'declined' ? declined : output);
+            expect(topic, key).toBe(want.decision === 'decline' ? declined : output);
             seen.push(key);
           }
         }

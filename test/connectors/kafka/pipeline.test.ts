@@ -358,7 +358,21 @@ ${common}`,
     expect([dry.code, dry.stdout]).toEqual([0, expect.stringMatching(/10 records tried: 10 scored, 0 rejected/)]);
     expect(dry.stdout).toContain(`group ${t.name}: offsets for 0 of ${PARTITIONS} partitions, 100 records to read`);
     expect(await read(t.output)).toHaveLength(0);
-    writeFileSync(t.file, readFileSync(t.file, 'utf8').replace(t.output, 'not-there'));
+    const plain = readFileSync(t.file, 'utf8');
+    const routes = `topic: ${t.output}, routes: [{ decision: declined, topic: ${t.letters}-route }]`;
+    await cluster.createTopic(`${t.letters}-route`, PARTITIONS);
+    writeFileSync(t.file, plain.replace(`topic: ${t.output}`, routes));
+    for (const args of [['--dry-run'], []]) {
+      const routed = await sluiceHere(['run', t.file, ...args], { cwd: t.folder });
+      expect([routed.code, routed.stderr]).toEqual([
+        1,
+        expect.stringContaining(
+          'declined is no decision of the model, which makes the decisions approve, review, decline',
+        ),
+      ]);
+    }
+    expect(await read(t.output)).toHaveLength(0);
+    writeFileSync(t.file, plain.replace(t.output, 'not-there'));
     const missing = await sluiceHere(['run', t.file, '--dry-run'], { cwd: t.folder });
     expect([missing.code, missing.stderr]).toEqual([1, expect.stringContaining('[kafka_topic_missing]')]);
   });
