@@ -69,7 +69,8 @@ export class RunEnds {
     const { passthrough, interpretation } = fileScoringOf(spec);
     let source = opened;
     const sink = await open!(spec.sink, {
-      ...{ manifest: this.#model.manifest, passthrough, interpretation, pipeline: spec, log: this.#context.log },
+      ...{ manifest: this.#model.manifest, packageSha256: this.#model.sha256 },
+      ...{ passthrough, interpretation, pipeline: spec, log: this.#context.log },
       stored: this.#stored,
       digestInput: () => {
         const hash = createHash('sha256');

@@ -73,6 +73,8 @@ export interface LintedPipeline {
 /** The context of a run that writes its predictions as rows or records rather than as bytes. */
 export interface SinkRun<P extends object = object> {
   readonly manifest: Manifest;
+  /** SHA-256 of the package of the model, hexadecimal. */
+  readonly packageSha256: string;
   readonly passthrough: readonly string[] | '*';
   readonly interpretation: InterpretationSpec | null;
   /** The whole pipeline, because a connector may have its own section in it. */

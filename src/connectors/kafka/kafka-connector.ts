@@ -53,9 +53,10 @@ async function openTopic(sink: KafkaSink, pipeline: WrittenTopicPipeline) {
 }
 
 /** @throws SluiceError kafka_* | schema_registry_unavailable */
-async function openSink(sink: KafkaSink, { pipeline }: SinkRun<WrittenTopicPipeline>): Promise<PredictionSink> {
-  const { openTopicSink, settings } = await openTopic(sink, pipeline);
-  return openTopicSink(settings);
+async function openSink(sink: KafkaSink, run: SinkRun<WrittenTopicPipeline>): Promise<PredictionSink> {
+  const { pipeline, manifest, packageSha256 } = run;
+  const { openTopicSink, namedModel, settings } = await openTopic(sink, pipeline);
+  return openTopicSink({ ...settings, ...namedModel(manifest, packageSha256) });
 }
 
 /** @throws SluiceError kafka_* | schema_registry_unavailable */

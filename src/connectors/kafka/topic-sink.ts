@@ -2,6 +2,7 @@
 // The predictions of a file are written idempotently, the predictions of an upload exactly once.
 
 import { parseExact } from '../../core/exact-json.ts';
+import type { Manifest } from '../../model/package/manifest.ts';
 import type { PredictionSink } from '../contract/connector.ts';
 import { openTransactionalWriter } from './choose-client.ts';
 import type { KafkaConnection } from './client/connection.ts';
@@ -20,7 +21,29 @@ interface TopicSinkOptions {
   encode: EncodeValue;
   /** Headers of every record. */
   headers?: RecordHeaders;
+  /** Members that name the model in every record, as a JSON object. The lines have none, because a file has one model. */
+  members?: Buffer;
 }
+
+/** Headers and members that name the model in every record. */
+export const namedModel = (
+  { id, version, onnx }: Manifest,
+  packageSha256: string,
+): Required<Pick<TopicSinkOptions, 'headers' | 'members'>> => ({
+  headers: modelHeaders({ id, version, onnx }, packageSha256),
+  members: Buffer.from(JSON.stringify({ modelId: id, modelVersion: String(version) })),
+});
+
+/** Headers that name the model and the package of a prediction. */
+export const modelHeaders = (
+  { id, version, onnx }: Pick<Manifest, 'id' | 'version' | 'onnx'>,
+  packageSha256: string,
+): Record<string, Buffer> => ({
+  'sluice-model-id': Buffer.from(id),
+  'sluice-model-version': Buffer.from(String(version)),
+  'sluice-model-sha256': Buffer.from(onnx.sha256),
+  'sluice-package-sha256': Buffer.from(packageSha256),
+});
 
 interface TopicSink extends PredictionSink {
   /** Closes the writer. `commit` and `abort` keep it open for further inputs. */
@@ -31,7 +54,8 @@ interface TopicSink extends PredictionSink {
  * Opens an idempotent sink without transactions. If a run fails and is repeated, readers may see predictions twice.
  * @throws SluiceError kafka_*
  */
-export async function openTopicSink({ connection, sink, encode, headers = {} }: TopicSinkOptions): Promise<TopicSink> {
+export async function openTopicSink(options: TopicSinkOptions): Promise<TopicSink> {
+  const { connection, sink, encode, headers = {}, members } = options;
   const writer = await TopicWriter.open({ connection, topic: sink.topic, compression: sink.compression });
   const lines = new LineSplitter();
   let bytesWritten = 0;
@@ -44,6 +68,7 @@ export async function openTopicSink({ connection, sink, encode, headers = {} }: 
     async write(bytes) {
       const records = lines
         .take(bytes)
+        .map((line) => (members ? withMembers(members, line) : line))
         .map((line): OutgoingRecord => ({ ...recordOf(line, sink.key, encode), headers }));
       bytesWritten += bytes.length;
       if (records.length > 0) await writer.write(records);
@@ -55,6 +80,17 @@ export async function openTopicSink({ connection, sink, encode, headers = {} }: 
     close: () => writer.close(),
   };
 }
+
+/**
+ * Adds the members of an object to a prediction, which has at least one member. A column that is passed through under the
+ * name of one of them stays as it is.
+ */
+function withMembers(members: Buffer, line: Buffer): Buffer {
+  if (line.includes('"modelId":') || line.includes('"modelVersion":')) return line;
+  return Buffer.concat([members.subarray(0, -1), COMMA, line.subarray(1)]);
+}
+
+const COMMA = Buffer.from(',');
 
 /** Splits chunks of bytes into whole lines. */
 class LineSplitter {

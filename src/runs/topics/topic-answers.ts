@@ -20,6 +20,7 @@ import { type ProcessorOptions, TransactionalProcessor } from '../../connectors/
 import { patternNotices, retentionNotices } from '../../connectors/kafka/topic-checks.ts';
 import { TopicDirectory } from '../../connectors/kafka/topic-directory.ts';
 import { TopicMembers } from '../../connectors/kafka/topic-members.ts';
+import { modelHeaders } from '../../connectors/kafka/topic-sink.ts';
 import { topicsOf, topicsRead, topicsWritten } from '../../connectors/kafka/topics.ts';
 import { SluiceError } from '../../core/errors.ts';
 import { type ExactObject, parseExact } from '../../core/exact-json.ts';
@@ -275,10 +276,7 @@ function predictionHeaders({ manifest, sha256 }: ModelPackage): (record: Incomin
   return ({ topic, partition }) => {
     if (last?.partition === partition && last.topic === topic) return last.headers;
     const headers = {
-      'sluice-model-id': Buffer.from(manifest.id),
-      'sluice-model-version': Buffer.from(String(manifest.version)),
-      'sluice-model-sha256': Buffer.from(manifest.onnx.sha256),
-      'sluice-package-sha256': Buffer.from(sha256),
+      ...modelHeaders(manifest, sha256),
       'sluice-source-topic': Buffer.from(topic),
       'sluice-source-partition': Buffer.from(String(partition)),
     };

@@ -10,7 +10,7 @@ import { generatePortfolio } from '../../../src/demo/portfolio.ts';
 import { readAvro } from '../../../src/formats/avro/avro-values.ts';
 import { headOf, schemaIdOf } from '../../../src/formats/schemas/framing.ts';
 import { SchemaRegistry, type SchemaType } from '../../../src/formats/schemas/schema-registry.ts';
-import { scratch, start } from '../../support/cli.ts';
+import { scratch, sluiceHere, start } from '../../support/cli.ts';
 import { KafkaCluster } from '../../support/kafka/cluster.ts';
 import { requireKafka } from '../../support/kafka/require.ts';
 import { committed, eachRecord, produce } from '../../support/kafka/topics.ts';
@@ -43,6 +43,8 @@ interface Format {
     schema: string,
     value: Buffer,
   ): { prediction: unknown; probability: unknown; decision: unknown; customer: unknown };
+  /** The model that a prediction names, as id:version. */
+  modelIn(schema: string, value: Buffer): string;
 }
 
 const avroSchema = {
@@ -85,6 +87,10 @@ const FORMATS: Format[] = [
       const p = parseExact(readAvro({ type: 'AVRO', text: schema, references: [] }, null)(value)(new Set()));
       return { prediction: p.prediction, probability: p.probability, decision: p.decision, customer: p.customer };
     },
+    modelIn: (schema, value) => {
+      const p = parseExact(readAvro({ type: 'AVRO', text: schema, references: [] }, null)(value)(new Set()));
+      return `${p.modelId}:${p.modelVersion}`;
+    },
   },
   {
     name: 'json_schema',
@@ -92,6 +98,10 @@ const FORMATS: Format[] = [
     schema: '{"$schema":"http://json-schema.org/draft-07/schema#","type":"object"}',
     write: (row, customer) => Buffer.from(JSON.stringify({ ...row, customer: String(customer) })),
     read: (_schema, value) => JSON.parse(value.toString()),
+    modelIn: (_schema, value) => {
+      const p = JSON.parse(value.toString());
+      return `${p.modelId}:${p.modelVersion}`;
+    },
   },
   {
     name: 'protobuf',
@@ -112,6 +122,11 @@ const FORMATS: Format[] = [
         decision: p.decision,
         customer: p.customer.string_value ?? p.customer.long_value,
       };
+    },
+    modelIn: (schema, value) => {
+      const type = protobuf.parse(schema, { keepCase: true }).root.lookupType('sluice.Prediction');
+      const p = type.toObject(type.decode(value.subarray(1)));
+      return `${p.model_id}:${p.model_version}`;
     },
   },
 ];
@@ -208,6 +223,33 @@ kafka: { brokers: ["${cluster.brokers[0]}"], session_timeout_ms: 3000 }
           format.name
         ];
         expect(codes.sort()).toEqual([`plain ${code}`, `unknown ${code}`]);
+      });
+
+      test(`${format.name}: predictions of a file name their model`, async () => {
+        const topic = await cluster.createTopic(`${format.name.replace('_', '-')}-file`, 1);
+        const folder = scratch();
+        writeFileSync(path.join(folder, 'in.csv'), text);
+        writeFileSync(
+          path.join(folder, 'p.yaml'),
+          `model: credit-default
+source: { type: file, path: in.csv }
+sink: { type: kafka, topic: ${topic}, format: ${format.name} }
+schema_registry: { url: "${server.url.href}" }
+kafka: { brokers: ["${cluster.brokers[0]}"] }
+`,
+        );
+        expect(await sluiceHere(['run', 'p.yaml'], { cwd: folder })).toMatchObject({ code: 0 });
+        const registry = new SchemaRegistry({ url: server.url.href });
+        const models = new Set<string>();
+        const values: Buffer[] = [];
+        await eachRecord(cluster, topic, ({ value, headers }) => {
+          values.push(value!);
+          models.add(`${headers!['sluice-model-id']}:${headers!['sluice-model-version']}`);
+        });
+        expect(values).toHaveLength(ROWS);
+        const schema = (await registry.byId(schemaIdOf(values[0]!)!))!.text;
+        for (const value of values) models.add(format.modelIn(schema, value.subarray(5)));
+        expect([...models]).toEqual(['credit-default:1']);
       });
     }
   });

@@ -305,7 +305,12 @@ kafka: { brokers: ["${cluster.brokers.join('","')}"], session_timeout_ms: 3000 }
     );
     const written = await sluiceHere(['run', toTopic, '--json'], { cwd: t.folder });
     expect(JSON.parse(written.stdout)).toMatchObject({ rows: 1500, scored: 1500 });
-    expect(await read(t.output)).toHaveLength(1500);
+    const predictions = await read(t.output);
+    expect(predictions).toHaveLength(1500);
+    for (const name of ['sluice-model-id', 'sluice-model-version', 'sluice-model-sha256', 'sluice-package-sha256'])
+      expect(new Set(predictions.map(({ message }) => header(message, name))).size, name).toBe(1);
+    expect(header(predictions[0]!.message, 'sluice-model-id')).toBe('credit-default');
+    expect(header(predictions[0]!.message, 'sluice-package-sha256')).toMatch(/^[0-9a-f]{64}$/);
 
     const messages = messagesOf(objects);
     messages[7] = { ...messages[7]!, value: JSON.stringify({ ...objects[7], amount: 'many' }) };
