@@ -2,12 +2,11 @@
 // The predictions of a file are written idempotently, the predictions of an upload exactly once.
 
 import { parseExact } from '../../core/exact-json.ts';
-import type { Manifest } from '../../model/package/manifest.ts';
 import type { PredictionSink } from '../contract/connector.ts';
 import { openTransactionalWriter } from './choose-client.ts';
 import type { KafkaConnection } from './client/connection.ts';
 import { kafkaError } from './client/failures.ts';
-import type { OutgoingRecord, RecordHeaders } from './client/records.ts';
+import type { IncomingRecord, OutgoingRecord, RecordHeaders } from './client/records.ts';
 import type { KafkaSink } from './kafka-options.ts';
 import type { EncodeValue } from './record-values.ts';
 import { SendPlanner } from './send-plan.ts';
@@ -25,25 +24,49 @@ interface TopicSinkOptions {
   members?: Buffer;
 }
 
+/** What predictions say of their model. `onnx.sha256`: hexadecimal. */
+interface NamedModel {
+  readonly id: string;
+  readonly version: string | number;
+  readonly onnx: { readonly sha256: string };
+}
+
 /** Headers and members that name the model in every record. */
 export const namedModel = (
-  { id, version, onnx }: Manifest,
+  model: NamedModel,
   packageSha256: string,
 ): Required<Pick<TopicSinkOptions, 'headers' | 'members'>> => ({
-  headers: modelHeaders({ id, version, onnx }, packageSha256),
-  members: Buffer.from(JSON.stringify({ modelId: id, modelVersion: String(version) })),
+  headers: modelHeaders(model, packageSha256),
+  members: Buffer.from(JSON.stringify({ modelId: model.id, modelVersion: String(model.version) })),
 });
 
-/** Headers that name the model and the package of a prediction. */
-export const modelHeaders = (
-  { id, version, onnx }: Pick<Manifest, 'id' | 'version' | 'onnx'>,
-  packageSha256: string,
-): Record<string, Buffer> => ({
+const modelHeaders = ({ id, version, onnx }: NamedModel, packageSha256: string): Record<string, Buffer> => ({
   'sluice-model-id': Buffer.from(id),
   'sluice-model-version': Buffer.from(String(version)),
   'sluice-model-sha256': Buffer.from(onnx.sha256),
   'sluice-package-sha256': Buffer.from(packageSha256),
 });
+
+/**
+ * Headers that name the package and the source of a prediction. Consecutive records of a partition share one headers
+ * object.
+ */
+export function predictionHeaders(
+  model: NamedModel,
+  packageSha256: string,
+): (record: Pick<IncomingRecord, 'topic' | 'partition'>) => Record<string, Buffer> {
+  let last: { topic: string; partition: number; headers: Record<string, Buffer> } | null = null;
+  return ({ topic, partition }) => {
+    if (last?.partition === partition && last.topic === topic) return last.headers;
+    const headers = {
+      ...modelHeaders(model, packageSha256),
+      'sluice-source-topic': Buffer.from(topic),
+      'sluice-source-partition': Buffer.from(String(partition)),
+    };
+    last = { topic, partition, headers };
+    return headers;
+  };
+}
 
 interface TopicSink extends PredictionSink {
   /** Closes the writer. `commit` and `abort` keep it open for further inputs. */

@@ -97,7 +97,9 @@ const NUMBER_PARTS = /^(-?)(\d+)(?:\.(\d+))?(?:[eE]([+-]?\d+))?$/;
 function decimalOf(token: string): string {
   const [, sign = '', whole = '', fraction = '', exponent = '0'] = NUMBER_PARTS.exec(token) ?? [];
   const digits = `${whole}${fraction}`.replace(/^0+/, '');
-  const figures = digits.replace(/0+$/, '');
+  let end = digits.length;
+  while (digits[end - 1] === '0') end--;
+  const figures = digits.slice(0, end);
   return figures === ''
     ? '0'
     : `${sign}${figures}e${Number(exponent) - fraction.length + digits.length - figures.length}`;

@@ -20,18 +20,16 @@ import { type ProcessorOptions, TransactionalProcessor } from '../../connectors/
 import { patternNotices, retentionNotices } from '../../connectors/kafka/topic-checks.ts';
 import { TopicDirectory } from '../../connectors/kafka/topic-directory.ts';
 import { TopicMembers } from '../../connectors/kafka/topic-members.ts';
-import { modelHeaders } from '../../connectors/kafka/topic-sink.ts';
+import { predictionHeaders } from '../../connectors/kafka/topic-sink.ts';
 import { topicsOf, topicsRead, topicsWritten } from '../../connectors/kafka/topics.ts';
-import { SluiceError } from '../../core/errors.ts';
-import { type ExactObject, parseExact } from '../../core/exact-json.ts';
 import type { Held } from '../../core/flow.ts';
 import type { Word } from '../../core/log.ts';
-import type { ModelPackage } from '../../model/package/model-package.ts';
 import type { RunContext } from '../context.ts';
 import type { AnswerRecords, TopicSpec } from './answer-records.ts';
 import type { TopicReading } from './answer-sink.ts';
 import type { RecordAnswer } from './record-scorer.ts';
 import { retryGroupOf, retryPolicyOf, TopicRetries } from './topic-retries.ts';
+import { TopicRoutes } from './topic-routes.ts';
 import { instanceIdOf, kafkaPlacesOf, topicSource } from './topic-source.ts';
 
 export class TransactionalReading implements TopicReading {
@@ -40,13 +38,10 @@ export class TransactionalReading implements TopicReading {
   readonly #context: RunContext;
   readonly #answers: AnswerRecords;
   readonly #directory: TopicDirectory;
-  /** Destination topic by decision, for decisions that are routed to a topic of their own. */
-  readonly #routes: ReadonlyMap<string, string>;
+  readonly #routes: TopicRoutes;
   readonly #log: LogThrottle;
   readonly #retry: RetryPolicy | null;
   readonly #sources = new Map<string, ReturnType<typeof topicSource>>();
-  /** The model whose decisions the routes were compared with. */
-  #routed: ModelPackage | null = null;
   #members: TopicMembers | null = null;
   #retries: TopicRetries | null = null;
   /** Number of records written to the retry topic. */
@@ -59,7 +54,7 @@ export class TransactionalReading implements TopicReading {
     this.#directory = new TopicDirectory(connectionOf(spec.kafka));
     this.#log = new LogThrottle(context.log);
     this.#retry = retryPolicyOf(spec.dead_letter);
-    this.#routes = new Map((spec.sink.routes ?? []).map((r) => [r.decision, r.topic]));
+    this.#routes = new TopicRoutes(spec.sink);
   }
 
   async start(): Promise<{ done: Promise<void> }> {
@@ -189,9 +184,8 @@ export class TransactionalReading implements TopicReading {
 
   async #process(records: readonly IncomingRecord[], signal: AbortSignal): Promise<BatchResult> {
     const answers = await this.#answers.answer(records, signal);
-    if (this.#routed !== answers.model) refuseUnknownRoutes(this.#spec.sink, answers.model.manifest);
-    this.#routed = answers.model;
-    const headersOf = predictionHeaders(answers.model);
+    this.#routes.check(answers.model);
+    const headersOf = predictionHeaders(answers.model.manifest, answers.model.sha256);
     const outputs: OutgoingRecord[] = [];
     for (const { record, answer } of answers.answered) {
       const headers = headersOf(record);
@@ -227,8 +221,7 @@ export class TransactionalReading implements TopicReading {
    * source record.
    */
   #predictionOf(record: IncomingRecord, { value }: RecordAnswer, headers: Record<string, Buffer>): OutgoingRecord {
-    const parsed = this.#routes.size > 0 ? parseExact(value) : undefined;
-    const topic = parsed && this.#routes.get(decisionOf(parsed));
+    const { topic, parsed } = this.#routes.of(value);
     return this.#outgoing(record, this.#answers.encode(value, topic, parsed), headers, topic);
   }
 
@@ -250,37 +243,4 @@ export class TransactionalReading implements TopicReading {
       headers: { ...base.headers, ...headers, 'sluice-source-offset': Buffer.from(String(record.offset)) },
     };
   }
-}
-
-/**
- * Rejects routes of decisions that the model never makes. Their predictions would go to the topic of the sink.
- * @throws SluiceError kafka_config
- */
-export function refuseUnknownRoutes({ routes = [] }: KafkaSink, { decisions = [] }: ModelPackage['manifest']): void {
-  const names = decisions.map(({ name }) => name);
-  const unknown = routes.find(({ decision }) => !names.includes(decision))?.decision;
-  if (unknown === undefined) return;
-  const made = names.length === 0 ? 'makes no decisions' : `makes the decisions ${names.join(', ')}`;
-  throw new SluiceError('kafka_config', `sink.routes: ${unknown} is no decision of the model, which ${made}`);
-}
-
-/** The decision of a prediction; empty if the model makes none. */
-const decisionOf = ({ decision }: ExactObject): string => (decision as string | undefined) ?? '';
-
-/**
- * Headers that name the package and the source of a prediction. Consecutive records of a partition share one headers
- * object.
- */
-function predictionHeaders({ manifest, sha256 }: ModelPackage): (record: IncomingRecord) => Record<string, Buffer> {
-  let last: { topic: string; partition: number; headers: Record<string, Buffer> } | null = null;
-  return ({ topic, partition }) => {
-    if (last?.partition === partition && last.topic === topic) return last.headers;
-    const headers = {
-      ...modelHeaders(manifest, sha256),
-      'sluice-source-topic': Buffer.from(topic),
-      'sluice-source-partition': Buffer.from(String(partition)),
-    };
-    last = { topic, partition, headers };
-    return headers;
-  };
 }

@@ -14,7 +14,7 @@ import type { Pipeline } from '../../pipeline/pipeline-schema.ts';
 import type { RunContext } from '../context.ts';
 import { recordFormat } from './record-format.ts';
 import { recordScorer } from './record-scorer.ts';
-import { refuseUnknownRoutes } from './topic-answers.ts';
+import { TopicRoutes } from './topic-routes.ts';
 import { kafkaPlacesOf } from './topic-source.ts';
 
 const RECORDS = 10;
@@ -142,7 +142,7 @@ async function scoreSome(
       scorer,
       records.map((r) => r.value),
     );
-    if (pipeline.sink.type === 'kafka') refuseUnknownRoutes(pipeline.sink as KafkaSink, model.manifest);
+    if (pipeline.sink.type === 'kafka') new TopicRoutes(pipeline.sink as KafkaSink).check(model);
     const rejected = answers.filter((a) => a.error);
     log(`${records.length} records tried: ${records.length - rejected.length} scored, ${rejected.length} rejected`);
     for (const { error } of rejected.slice(0, 3)) log(`  ${error!.code} ${error!.column ?? ''} ${error!.message}`);
