@@ -82,8 +82,8 @@ export interface ScoreStreamOptions {
 }
 
 /**
- * Counts of a stream; rows = scored + rejected (`skipped` is absent). `interpreted` and `inexact`: scored rows with and without an
- * interpretation. `details`: the first rejected rows.
+ * Counts of a stream; rows = scored + rejected (`skipped` is absent). `interpreted` and `inexact`: scored rows with and
+ * without an interpretation. `details`: the first rejected rows.
  */
 export type StreamCounts = Readonly<RunCounts>;
 

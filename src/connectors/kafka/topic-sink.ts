@@ -20,7 +20,9 @@ interface TopicSinkOptions {
   encode: EncodeValue;
   /** Headers of every record. */
   headers?: RecordHeaders;
-  /** Members that name the model in every record, as a JSON object. The lines have none, because a file has one model. */
+  /**
+   * Members that name the model in every record, as a JSON object. The lines have none, because a file has one model.
+   */
   members?: Buffer;
 }
 
@@ -105,8 +107,8 @@ export async function openTopicSink(options: TopicSinkOptions): Promise<TopicSin
 }
 
 /**
- * Adds the members of an object to a prediction, which has at least one member. A column that is passed through under the
- * name of one of them stays as it is.
+ * Adds the members of an object to a prediction, which has at least one member. A column that is passed through under
+ * the name of one of them stays as it is.
  */
 function withMembers(members: Buffer, line: Buffer): Buffer {
   if (line.includes('"modelId":') || line.includes('"modelVersion":')) return line;

@@ -35,12 +35,14 @@ const FLOATS = new Set([700, 701]);
 /** character(n), whose values are padded with blanks that do not count. */
 const BPCHAR = 1042;
 const TEXTS = new Set([25, BPCHAR, 1043, 18, 19]);
-/** Value kinds by type OID. Arrays and rows are nested, all other types are read as text. */
+/** Value kinds by type OID. Arrays and rows are nested, too. All other types are read as text. */
 const KINDS: Readonly<Record<number, ValueKind>> = {
   [BOOL]: 'boolean',
   [NUMERIC]: 'decimal',
   [MONEY]: 'decimal',
   17: 'binary',
+  114: 'nested',
+  3802: 'nested',
   20: 'number',
   21: 'number',
   23: 'number',
@@ -126,8 +128,7 @@ async function selectOf(client: Database, settings: QuerySettings, options: Quer
     described.fields.map((f) => f.dataTypeID),
   );
   const all = described.fields.map(({ name, dataTypeID: type }): Field => {
-    const isNested = nested.has(type) || JSONS.has(type);
-    return { name, type, kind: isNested ? 'nested' : (KINDS[type] ?? 'text') };
+    return { name, type, kind: nested.has(type) ? 'nested' : (KINDS[type] ?? 'text') };
   });
   const fields = table === undefined ? all : all.filter(({ name }) => isWanted(name, options));
   const columns = new Map(options.manifest.columns.map((c) => [c.name, c]));

@@ -51,6 +51,9 @@ export function checkOf(type: avro.Type): Check {
 /** The check that is needed before a value is decoded. null: the type has no lists, so none is needed. */
 export const boundsOf = (type: avro.Type): Check | null => (hasLists(type, new Set()) ? checkOf(type) : null);
 
+/** The name of a type in the specification. */
+export const plainName = ({ typeName }: avro.Type): string => typeName.replace('abstract:', '');
+
 function childrenOf(type: avro.Type): readonly avro.Type[] {
   const { types } = avro;
   if (type instanceof types.LogicalType) return [type.underlyingType];
@@ -101,7 +104,7 @@ function skipper(made: Map<avro.Type, Skip>): (type: avro.Type) => Skip {
       });
     }
     if (type instanceof types.FixedType) return (at) => at.skip(type.size);
-    return PRIMITIVES[type.typeName.replace('abstract:', '')] ?? unknownType;
+    return PRIMITIVES[plainName(type)] ?? unknownType;
   };
   return of;
 }

@@ -1,8 +1,9 @@
 // Converts Avro values to JSON: logical types in readable form, integers exactly, unions without wrappers.
 import avro from 'avsc';
+import { ExactNumber } from '../../core/exact-json.ts';
 import type { RegisteredSchema } from '../schemas/schema-registry.ts';
-import { type ReadValue, rawJson, TypedText, writingOf } from '../schemas/value-codec.ts';
-import { boundsOf, checkOf } from './avro-bounds.ts';
+import { type ReadValue, TypedText, writingOf } from '../schemas/value-codec.ts';
+import { boundsOf, checkOf, plainName } from './avro-bounds.ts';
 
 const { LongType, LogicalType } = avro.types;
 
@@ -31,13 +32,12 @@ export const exactLong = LongType.__with({
 } as unknown as Parameters<typeof LongType.__with>[0]);
 
 interface LogicalAttributes {
-  precision?: number;
   scale?: number;
 }
 
 /**
- * Creates a logical type that converts values of its underlying type when they are read. `of`: the underlying types that
- * the specification allows. avsc ignores the logical type of any other, as the specification demands.
+ * Creates a logical type that converts values of its underlying type when they are read. `of`: the underlying types
+ * that the specification allows. avsc ignores the logical type of any other, as the specification demands.
  */
 function readAs(
   of: readonly string[],
@@ -70,9 +70,6 @@ function readAs(
   };
 }
 
-/** The name of a type in the specification. */
-const plainName = ({ typeName }: avro.Type): string => typeName.replace('abstract:', '');
-
 const iso = (ms: number): string => new Date(ms).toISOString();
 const local = (ms: number): string => iso(ms).slice(0, -1);
 const time = (ms: number): string => iso(ms).slice(11, -1);
@@ -85,14 +82,17 @@ function fine(value: number | string, perMs: bigint): string {
 }
 
 /** Formats an unscaled decimal (two's complement, big-endian) with `scale` digits after the point. */
-function decimalText(bytes: Buffer, { scale = 0 }: { scale?: number }): string {
+function decimalText(bytes: Buffer, { scale = 0 }: LogicalAttributes): string {
   const unscaled = BigInt.asIntN(bytes.length * 8, BigInt(`0x${bytes.toString('hex') || '0'}`));
   const digits = String(unscaled < 0n ? -unscaled : unscaled).padStart(scale + 1, '0');
   const sign = unscaled < 0n ? '-' : '';
   return scale === 0 ? sign + digits : `${sign}${digits.slice(0, -scale)}.${digits.slice(-scale)}`;
 }
 
-/** The logical types of the Avro specification 1.12. Decimals become texts, because readers of a JSON number may lose digits. */
+/**
+ * The logical types of the Avro specification 1.12. Decimals become texts, because readers of a JSON number may lose
+ * digits.
+ */
 const LOGICAL_TYPES = {
   decimal: readAs(['bytes', 'fixed'], 'number', decimalText as never),
   'big-decimal': readAs(['bytes'], 'other', (bytes: Buffer) => bytes.toString('base64')),
@@ -200,7 +200,7 @@ function plainer(onReplaced: () => void): (type: avro.Type) => Plain {
       const item = of(type.valuesType);
       return (value) => Object.fromEntries(Object.entries(value as object).map(([k, v]) => [k, item(v)]));
     }
-    if (type === exactLong) return (value) => (typeof value === 'string' ? rawJson(value) : value);
+    if (type === exactLong) return (value) => (typeof value === 'string' ? new ExactNumber(value) : value);
     // As in other typed formats, JSON.stringify writes NaN as null, which is a missing value. An infinity becomes a
     // text, so that number columns reject it.
     if (type.typeName === 'double' || type.typeName === 'float') {

@@ -18,7 +18,7 @@ const MOST_LISTED = 100;
 const MOST_COMPARED = 200;
 
 interface HeaderNames {
-  /** What has the names, for messages. */
+  /** Where the names are from, for messages. */
   of: 'header' | 'table';
   /** The names of the header cells in file order; null: the column is ignored. */
   names: readonly (string | null)[];

@@ -1,5 +1,5 @@
 // Decodes applications from record values with a schema ID to JSON, and encodes predictions from JSON.
-import type { ExactObject } from '../../core/exact-json.ts';
+import { ExactNumber, type ExactObject } from '../../core/exact-json.ts';
 import { HEAD_BYTES, schemaIdOf } from './framing.ts';
 import type { RegisteredSchema, SchemaRegistry, SchemaType } from './schema-registry.ts';
 
@@ -18,13 +18,10 @@ export type WriteJson = (modelFields: ReadonlySet<string>) => Buffer;
 /** Reads the bytes after a schema ID. @throws Error if the bytes do not fit the schema */
 export type ReadValue = (bytes: Buffer) => WriteJson;
 
-/** Inserts a token unmodified into JSON.stringify output (ES2026, `JSON.rawJSON`). */
-export const rawJson = (JSON as unknown as { rawJSON(text: string): unknown }).rawJSON;
-
 /**
  * A value that is written as text, although its type in the schema is not text. If the model reads the field, a number
- * is written as a JSON number, so that declarations about texts do not apply to it. Dates, times and bytes are written as
- * a list, which no column accepts, so that their text is not taken for a category.
+ * is written as a JSON number, so that declarations about texts do not apply to it. Dates, times and bytes are written
+ * as a list, which no column accepts, so that their text is not taken for a category.
  */
 export class TypedText {
   readonly text: string;
@@ -44,12 +41,13 @@ export class TypedText {
 
   get inModel(): unknown {
     if (this.kind === 'text') return this.text;
-    return this.kind === 'number' ? rawJson(this.text) : [this.text];
+    return this.kind === 'number' ? new ExactNumber(this.text) : [this.text];
   }
 }
 
 /**
- * Creates the function that writes a value, which cannot fail. If the value is an object, its fields may be typed texts.
+ * Creates the function that writes a value, which cannot fail. If the value is an object, its fields may be typed
+ * texts.
  * @throws RangeError if the value is nested too deeply
  */
 export function writingOf(plain: unknown): WriteJson {
@@ -81,8 +79,8 @@ export class ValueDecoder {
   }
 
   /**
-   * The function that writes a value as JSON, or the reason why the value cannot be decoded. The content of a value never causes an
-   * exception.
+   * The function that writes a value as JSON, or the reason why the value cannot be decoded. The content of a value
+   * never causes an exception.
    * @throws SluiceError schema_registry_unavailable
    */
   async decode(value: Buffer | null): Promise<Decoded> {

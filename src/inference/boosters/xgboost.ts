@@ -210,7 +210,8 @@ function bestTrees(
   const best = attributes?.best_iteration;
   const bounds = listOrEmpty(model.iteration_indptr).map(Number);
   const end = Number(best) + 1;
-  // Releases before 1.6 do not state the number of parallel trees. They state the number of trees up to the best iteration.
+  // Releases before 1.6 do not state the number of parallel trees. They state the number of trees up to the best
+  // iteration.
   const stated = Number((model.gbtree_model_param as Json | undefined)?.num_parallel_tree ?? 0);
   const upToBest = Number(attributes?.best_ntree_limit ?? end) / end;
   const parallel = stated > 0 ? stated : Number.isInteger(upToBest) && upToBest > 0 ? upToBest : 1;

@@ -71,13 +71,11 @@ export class AnsweredBatch {
   /** Tombstones that were skipped or forwarded. */
   tombstones = 0;
   readonly #spec: TopicSpec;
-  readonly #context: RunContext;
   readonly #tallies: ScoredRecords['tallies'];
 
-  constructor(spec: TopicSpec, context: RunContext, { model, tallies }: Pick<ScoredRecords, 'model' | 'tallies'>) {
+  constructor(spec: TopicSpec, { model, tallies }: Pick<ScoredRecords, 'model' | 'tallies'>) {
     this.model = model;
     this.#spec = spec;
-    this.#context = context;
     this.#tallies = tallies;
   }
 
@@ -101,15 +99,11 @@ export class AnsweredBatch {
     for (const tally of this.#tallies) unit.add(tally, this.model.ref);
     unit.skip(this.tombstones);
   }
+}
 
-  /**
-   * Counts dead letters that were written. `codes`: their error codes. Default: the codes of all dead letters of the
-   * batch.
-   */
-  countLetters(codes: readonly ErrorCode[] = this.deadLetters.map(({ error }) => error.code)): void {
-    const { metrics, name: pipeline } = this.#context;
-    for (const code of codes) metrics?.deadLetters.inc({ pipeline, code });
-  }
+/** Counts dead letters that were written, by their error codes. */
+export function countLetters({ metrics, name: pipeline }: RunContext, codes: readonly ErrorCode[]): void {
+  for (const code of codes) metrics?.deadLetters.inc({ pipeline, code });
 }
 
 interface AnswerRecordsOptions {
@@ -196,7 +190,7 @@ export class AnswerRecords {
       scorable.map((r) => r.value),
       signal,
     );
-    const batch = new AnsweredBatch(this.#spec, this.#context, scored);
+    const batch = new AnsweredBatch(this.#spec, scored);
     let next = 0;
     for (const record of records) {
       if (record.value === null && tombstones !== 'reject') {

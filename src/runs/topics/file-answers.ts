@@ -18,7 +18,7 @@ import { writeError } from '../../io/sink/file-target.ts';
 import type { UnitAccount } from '../account.ts';
 import type { RunContext } from '../context.ts';
 import { endpoint } from '../endpoint-specs.ts';
-import type { AnsweredBatch, TopicSpec } from './answer-records.ts';
+import { type AnsweredBatch, countLetters, type TopicSpec } from './answer-records.ts';
 import type { AnswerSink } from './answer-sink.ts';
 
 /** Name of the member that holds the position of the record. */
@@ -153,8 +153,10 @@ export class FileAnswers implements AnswerSink {
       file.account.drop();
       return this.#logTakenOver(partition);
     }
-    const { metrics, name: pipeline } = this.#context;
-    for (const letter of file.letters) metrics?.deadLetters.inc({ pipeline, code: letterReasonOf(letter).code });
+    countLetters(
+      this.#context,
+      file.letters.map((letter) => letterReasonOf(letter).code),
+    );
     file.account.settle();
   }
 

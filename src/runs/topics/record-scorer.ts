@@ -10,6 +10,7 @@ import type { StreamSpec } from '../../engine/protocol.ts';
 import { columnLimit } from '../../engine/stream-spec.ts';
 import type { StreamHandle, WorkerPool } from '../../engine/worker-pool.ts';
 import { checkDeclaration, declaredParts } from '../../formats/declared-parts.ts';
+import { InputNames } from '../../formats/decode/input-names.ts';
 import { rejectedJson } from '../../formats/json/json-formatter.ts';
 import type { WriteJson } from '../../formats/schemas/value-codec.ts';
 import { ANSWER_KEYS, refuseHidden } from '../../formats/write/prediction-fields.ts';
@@ -58,6 +59,13 @@ export const rejectedAnswer = (model: ModelPackage['manifest'], error: RecordErr
   error,
 });
 
+interface OpenStream {
+  readonly pool: WorkerPool;
+  readonly stream: StreamHandle;
+  /** Names that the records have for the columns of the model. */
+  readonly fields: ReadonlySet<string>;
+}
+
 const LF = 0x0a;
 /** Members of an answer that is delivered on its own. */
 const RECORD_KEYS = [...ANSWER_KEYS, 'modelId', 'modelVersion'];
@@ -85,22 +93,22 @@ export const recordScorer = (
  */
 export class RecordScorer {
   readonly #options: RecordScorerOptions;
-  #open: { pool: WorkerPool; stream: StreamHandle } | null = null;
+  #open: OpenStream | null = null;
 
   constructor(options: RecordScorerOptions) {
     this.#options = options;
   }
 
   /**
-   * Scores JSON values. A null value is rejected as an empty record. A function writes the value for the fields that the
-   * model reads.
-   * @throws SluiceError model_* | worker_failed | interpretation_unavailable */
+   * Scores JSON values. A null value is rejected as an empty record. A function writes the value for the fields that
+   * the model reads.
+   * @throws SluiceError model_* | worker_failed | interpretation_unavailable
+   */
   async score(values: readonly (Buffer | WriteJson | null)[]): Promise<ScoredRecords> {
     const hosted = await this.#options.host.use(this.#options.model);
     try {
       const { model, pool } = hosted;
-      const stream = this.#stream(pool, model);
-      const fields = this.#modelFields(model.manifest);
+      const { stream, fields } = this.#stream(pool, model);
       const texts = values.map((value) => (typeof value === 'function' ? value(fields) : value));
       const parts = await stream.score(blockOf(texts, this.#options.maxRecordBytes));
       const answers: RecordAnswer[] = [];
@@ -128,19 +136,13 @@ export class RecordScorer {
     }
   }
 
-  /** Names that the records have for the columns of the model. */
-  #modelFields({ columns }: ModelPackage['manifest']): ReadonlySet<string> {
-    const { rename = {} } = this.#options.declared?.columns ?? {};
-    return new Set(columns.map(({ name }) => (Object.hasOwn(rename, name) ? rename[name]! : name)));
-  }
-
   close(): void {
     this.#open?.stream.close();
     this.#open = null;
   }
 
-  #stream(pool: WorkerPool, model: ModelPackage): StreamHandle {
-    if (this.#open?.pool === pool) return this.#open.stream;
+  #stream(pool: WorkerPool, model: ModelPackage): OpenStream {
+    if (this.#open?.pool === pool) return this.#open;
     this.#open?.stream.close();
     const { passthrough, interpretation, declared = null, added = [] } = this.#options;
     const reserved = [...RECORD_KEYS, ...added];
@@ -166,9 +168,10 @@ export class RecordScorer {
       },
       records: true,
     };
-    const stream = pool.open(spec);
-    this.#open = { pool, stream };
-    return stream;
+    const inRecords = new InputNames(declared?.columns ?? undefined);
+    const fields = new Set(model.manifest.columns.map(({ name }) => inRecords.inInput(name)));
+    this.#open = { pool, stream: pool.open(spec), fields };
+    return this.#open;
   }
 }
 

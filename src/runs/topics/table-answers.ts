@@ -14,7 +14,7 @@ import { faultFields, saysOf, words } from '../../core/log.ts';
 import type { ModelPackage } from '../../model/package/model-package.ts';
 import type { RunContext } from '../context.ts';
 import { interpretationOf } from '../spec.ts';
-import type { AnsweredBatch, TopicSpec } from './answer-records.ts';
+import { type AnsweredBatch, countLetters, type TopicSpec } from './answer-records.ts';
 import type { AnswerSink } from './answer-sink.ts';
 
 const FIRST_WAIT_MS = 250;
@@ -119,7 +119,10 @@ export class TableAnswers implements AnswerSink {
       await this.#recover(asSluiceError(error, 'internal_error'), partition, signal);
       return;
     }
-    answers.countLetters();
+    countLetters(
+      this.#context,
+      answers.deadLetters.map(({ error }) => error.code),
+    );
     // The database holds the authoritative offset. The offset of the group only serves tools that show the group's lag.
     await this.#reader!.commit(new Map([[partition, next]])).catch(() => {});
   }

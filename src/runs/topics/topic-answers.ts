@@ -25,7 +25,7 @@ import { topicsOf, topicsRead, topicsWritten } from '../../connectors/kafka/topi
 import type { Held } from '../../core/flow.ts';
 import type { Word } from '../../core/log.ts';
 import type { RunContext } from '../context.ts';
-import type { AnswerRecords, TopicSpec } from './answer-records.ts';
+import { type AnswerRecords, countLetters, type TopicSpec } from './answer-records.ts';
 import type { TopicReading } from './answer-sink.ts';
 import type { RecordAnswer } from './record-scorer.ts';
 import { retryGroupOf, retryPolicyOf, TopicRetries } from './topic-retries.ts';
@@ -209,7 +209,7 @@ export class TransactionalReading implements TopicReading {
           this.#postponed++;
           metrics?.retried.inc({ pipeline, code });
         }
-        answers.countLetters(letters);
+        countLetters(this.#context, letters);
         if (oversized > 0) metrics?.deadLetters.inc({ pipeline, code: 'output_too_large' }, oversized);
         unit.settle();
       },

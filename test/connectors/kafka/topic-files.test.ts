@@ -6,7 +6,7 @@ import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { afterAll, beforeAll, expect } from 'vitest';
 import { MAIN, scratch } from '../../support/cli.ts';
-import { someApplications } from '../../support/kafka/applications.ts';
+import { numberedApplications, someApplications } from '../../support/kafka/applications.ts';
 import { KafkaCluster } from '../../support/kafka/cluster.ts';
 import { requireKafka } from '../../support/kafka/require.ts';
 import { committed, produce, readTopic } from '../../support/kafka/topics.ts';
@@ -29,13 +29,7 @@ requireKafka('a topic into files', () => {
 
   const applications = someApplications();
   const some = (count: number, from: number) =>
-    Array.from({ length: count }, (_, i) => ({
-      key: `k${from + i}`,
-      value: JSON.stringify(
-        i < REJECTED ? { id: from + i } : { id: from + i, ...applications[i % applications.length] },
-      ),
-      partition: (from + i) % PARTITIONS,
-    }));
+    numberedApplications(applications, { partitions: PARTITIONS, rejected: REJECTED }, count, from);
 
   /** A pipeline with its topics, the members that run it, and what they have written. */
   async function started(name: string, rolls: string) {

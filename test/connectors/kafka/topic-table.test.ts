@@ -7,7 +7,7 @@ import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { MAIN, scratch, sluiceHere } from '../../support/cli.ts';
-import { someApplications } from '../../support/kafka/applications.ts';
+import { numberedApplications, someApplications } from '../../support/kafka/applications.ts';
 import { KafkaCluster } from '../../support/kafka/cluster.ts';
 import { requireKafka } from '../../support/kafka/require.ts';
 import { deleteRecords, produce } from '../../support/kafka/topics.ts';
@@ -35,13 +35,7 @@ requirePostgres('a topic into a table', () => {
 
     const applications = someApplications();
     const some = (count: number, from: number) =>
-      Array.from({ length: count }, (_, i) => ({
-        key: `k${from + i}`,
-        value: JSON.stringify(
-          i < REJECTED ? { id: from + i } : { id: from + i, ...applications[i % applications.length] },
-        ),
-        partition: (from + i) % PARTITIONS,
-      }));
+      numberedApplications(applications, { partitions: PARTITIONS, rejected: REJECTED }, count, from);
     const pipeline = (
       folder: string,
       id: string,

@@ -139,7 +139,7 @@ def with_rounding(text: str, narrow: dict[int, Any]) -> str:
     """
     if not narrow:
         return text
-    head, trees, tail = text.partition("\nTree=0\n")
+    head, _, tail = text.partition("\nTree=0\n")
     body, end, rest = tail.partition("\nend of trees")
     blocks = [block.strip("\n") for block in f"Tree=0\n{body}".split("\n\n\n")]
     parts = [f"{with_wider_thresholds(block, narrow)}\n\n\n" for block in blocks]
