@@ -24,7 +24,7 @@ import { Findings, isInvariant, plural, type Report } from './report-card.ts';
 // model file, and the scoring speed.
 
 const BENCH_ROWS = 512;
-const BENCH_MS = 700;
+const BENCH_MS = 100;
 
 export function describeOnnx(model: OnnxModel, bytes: Uint8Array): Report['onnx'] {
   return {
