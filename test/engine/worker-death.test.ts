@@ -61,7 +61,7 @@ checkTest('a row that kills its worker every time becomes a rejected row, its ne
 });
 
 campaignTest('a row that hangs its worker is found by the time limit of a job', async () => {
-  const { result } = await run({ 5: 'HANG_ALWAYS' }, { blockBytes: 1000, pool: { entry: ENTRY, jobTimeoutMs: 4000 } });
+  const { result } = await run({ 5: 'SPIN_ALWAYS' }, { blockBytes: 1000, pool: { entry: ENTRY, jobTimeoutMs: 4000 } });
   expect(result.rejectedByCode).toEqual({ row_crashed_worker: 1 });
   expect(result.scored).toBe(599);
 });

@@ -9,7 +9,8 @@ await serveJobs((job) => {
     const text = bytes.toString('latin1', job.spans[i * 2], job.spans[i * 2 + 1]);
     if (text.includes('KILL_ALWAYS')) process.exit(7);
     if (text.includes('KILL_INTERPRETED') && !job.uninterpreted) process.exit(7);
-    if (text.includes('HANG_ALWAYS')) for (;;);
+    if (text.includes('SPIN_ALWAYS')) for (;;);
+    if (text.includes('HANG_ALWAYS')) Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0);
     if (text.includes('OUT_OF_MEMORY')) {
       const hoard: unknown[] = [];
       for (;;) hoard.push(new Array(1e5).fill({}));
