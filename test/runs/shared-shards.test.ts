@@ -89,6 +89,41 @@ checkTest(
   },
 );
 
+const OTHER_OPTIONS: [differs: string, flags: string[]][] = [
+  ['--interpretation', ['--interpretation']],
+  ['--passthrough', ['--passthrough', '*']],
+  ['--top', ['--top', '3']],
+  ['--interactions', ['--interactions', '2']],
+  ['--interpret-below', ['--interpret-below', '0.5']],
+  ['--max-evaluations', ['--max-evaluations', '99']],
+  ['--evaluator', ['--evaluator', 'onnxruntime']],
+  ['--max-columns', ['--max-columns', '99']],
+  ['--input-format', ['--input-format', 'csv']],
+  ['--input-compression', ['--input-compression', 'none']],
+  ['--delimiter', ['--delimiter', 'semicolon']],
+  ['--max-row-bytes', ['--max-row-bytes', '999999']],
+  ['--block-bytes', ['--block-bytes', '99999']],
+  ['output format', ['-o', 'out/{name}.ndjson']],
+];
+
+test('results of other options are never merged', async () => {
+  const { folder, shard } = await night(100);
+  for (const index of [0, 1]) await shard(index, 2, ['--max-rejects', '0']);
+  for (const [differs, flags] of OTHER_OPTIONS) {
+    const { code, stderr } = await shard(1, 2, flags);
+    expect([code, stderr], differs).toEqual([2, expect.stringContaining(`another ${differs}:`)]);
+  }
+  expect(readdirSync(path.join(folder, 'out'))).toEqual([]);
+});
+
+test('a merged run is not reported as done for another output', async () => {
+  const { shard } = await night(100);
+  for (const index of [0, 1]) expect((await shard(index, 2)).code).toBe(3);
+  expect((await shard(1, 2)).code).toBe(0);
+  const { code, stderr } = await shard(1, 2, ['-o', 'other/{name}.csv']);
+  expect([code, stderr]).toEqual([2, expect.stringContaining('merged into out/{name}.csv')]);
+});
+
 test('without the first shard there is no plan, and waiting for it ends', async () => {
   const { shard } = await night(100);
   const { code, stderr } = await shard(1, 2, ['--plan-wait', '0']);

@@ -14,8 +14,8 @@ import { type SharedRun, SharedWork, seenInputs } from '../../runs/shards/shard-
 import { planText, readPlan } from '../../runs/shards/shard-plan.ts';
 import { driveRun, say } from './drive-run.ts';
 import { EXIT } from './exit-codes.ts';
-import { addFlags, given } from './flags/command-spec.ts';
-import { SHARD_COMMANDS, type ShardsFlags } from './flags/score-flags.ts';
+import { addFlags, camelCase, given } from './flags/command-spec.ts';
+import { FLAGS_OF_RUN, SHARD_COMMANDS, type ShardsFlags } from './flags/score-flags.ts';
 import { mergeParts } from './merge.ts';
 import { openRegistry } from './open-registry.ts';
 import { type ScoreOptions, specOf } from './score.ts';
@@ -44,7 +44,7 @@ export async function shards(file: string, flags: ShardsFlags): Promise<number> 
   const told = (text: string) => {
     if (!flags.quiet) say(text);
   };
-  if (await work.isMerged()) {
+  if (await work.isMerged(flags.output)) {
     told('all shards are merged');
     return EXIT.done;
   }
@@ -77,6 +77,15 @@ function endingOf(output: string): string {
   throw new SluiceError('usage', `${output}: shards are merged: name an output that ends in csv, tsv or ndjson`);
 }
 
+/** The options that must be equal in all processes of a run, by the names of their flags. */
+function optionsOf(flags: ShardsFlags): SharedRun['options'] {
+  const kept = FLAGS_OF_RUN.flatMap((name) => {
+    const value = flags[camelCase(name) as keyof ShardsFlags];
+    return value === undefined ? [] : [[`--${name.replaceAll('_', '-')}`, value] as const];
+  });
+  return { 'output format': endingOf(flags.output), ...Object.fromEntries(kept) };
+}
+
 /**
  * The decisions that apply to all shards. Shard 0 makes these decisions, and the other shards wait for them.
  * @throws SluiceError usage | input_* | model_* | plan_invalid
@@ -88,7 +97,7 @@ async function decided(work: SharedWork, file: string, flags: ShardsFlags, index
     const said = { model, output: STDIO, onInvalid: 'report' as const };
     const spec = specOf(file, { ...said, ...given({ inputFormat, inputCompression, delimiter }) });
     const inputs = await inputsOf(spec.source as Parameters<typeof inputsOf>[0]);
-    const now = { shards: flags.shards, asked: model, inputs: await seenInputs(inputs) };
+    const now = { shards: flags.shards, asked: model, inputs: await seenInputs(inputs), options: optionsOf(flags) };
     if (index === 0 && (await work.run()) === null) {
       const { ref } = await (await openRegistry(flags.registry)).resolve(model);
       const { maxRowBytes: recordBytes = DEFAULT_RECORD_BYTES, blockBytes } = flags;

@@ -37,7 +37,11 @@ export interface SharedRun {
   asked: string;
   model: string;
   inputs: readonly SeenInput[];
+  /** The flags that affect the plan or the bytes of the outputs, and the format of the outputs. */
+  options: SharedOptions;
 }
+
+type SharedOptions = Readonly<Record<string, string | number | boolean>>;
 
 /** @throws SluiceError input_not_found | storage_unavailable */
 export async function seenInputs(inputs: readonly Endpoint[]): Promise<SeenInput[]> {
@@ -57,6 +61,9 @@ async function seenInput(name: string): Promise<SeenInput> {
   if (!found) throw gone();
   return { name, bytes: found.bytes, mark: found.version };
 }
+
+const changedOptions = (before: SharedOptions, now: SharedOptions): string[] =>
+  [...new Set([...Object.keys(before), ...Object.keys(now)])].filter((key) => before[key] !== now[key]).sort();
 
 export class SharedWork {
   readonly plan: string;
@@ -116,9 +123,11 @@ export class SharedWork {
   /** @throws SluiceError usage: the folder belongs to another run */
   refuseAnother(run: SharedRun, now: Omit<SharedRun, 'kind' | 'plan' | 'model'>): void {
     const what = (['shards', 'asked', 'inputs'] as const).filter((key) => !isDeepStrictEqual(run[key], now[key]));
-    if (what.length === 0) return;
     const names = { shards: 'number of shards', asked: 'model', inputs: 'inputs' };
-    const differs = what.map((key) => names[key]).join(', ');
+    // Without this check, the existing results of other options would be merged as if they had these options.
+    const changed = changedOptions(run.options ?? {}, now.options);
+    if (what.length + changed.length === 0) return;
+    const differs = [...what.map((key) => names[key]), ...changed].join(', ');
     throw new SluiceError(
       'usage',
       `${this.#folder} belongs to a run with another ${differs}: use a separate folder for each run`,
@@ -147,8 +156,19 @@ export class SharedWork {
     return (JSON.parse(said) as { shard: number }).shard;
   }
 
-  async isMerged(): Promise<boolean> {
-    return (await storedSize(this.#at('merged.json'))) !== null;
+  /**
+   * Whether the results are merged into this output.
+   * @throws SluiceError usage: they are merged into another output | storage_unavailable
+   */
+  async isMerged(output: string): Promise<boolean> {
+    const text = await storedText(this.#at('merged.json'));
+    if (text === null) return false;
+    const merged = JSON.parse(text) as { output: string };
+    if (merged.output === output) return true;
+    throw new SluiceError(
+      'usage',
+      `${this.#folder} belongs to a run that was merged into ${merged.output}: use a separate folder for each run`,
+    );
   }
 
   /** Removes the shard results after merging. @throws SluiceError storage_unavailable; Error of the file system */

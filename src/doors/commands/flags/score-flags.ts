@@ -314,20 +314,24 @@ export const SCORE_COMMANDS = {
 
 // `shards` accepts flags for scoring, planning and merging.
 
-/** Flags that `score --plan` accepts. */
-const OF_SCORING = [
-  'model',
-  'shard',
+/** Flags that affect predictions and outputs. */
+const OF_PREDICTIONS = [
   'passthrough',
   'interpretation',
   'top',
   'interpret_below',
   'interactions',
   'max_evaluations',
-  'registry',
-  'workers',
   'evaluator',
   'max_columns',
+] as const;
+/** Flags that `score --plan` accepts. */
+const OF_SCORING = [
+  'model',
+  'shard',
+  ...OF_PREDICTIONS,
+  'registry',
+  'workers',
   'require_lock',
   'require_signature',
   'require_signer',
@@ -338,6 +342,8 @@ const OF_SCORING = [
 ] as const;
 /** Flags that determine where records end. */
 const OF_PLANNING = ['input_format', 'input_compression', 'delimiter', 'max_row_bytes', 'block_bytes'] as const;
+/** Flags that must be equal in all processes of a run in shards. */
+export const FLAGS_OF_RUN = [...OF_PREDICTIONS, ...OF_PLANNING] as const;
 const OF_MERGING = ['rejects', 'allow_empty', 'no_manifest', 'sign_key', 'json', 'quiet'] as const;
 const OF_GATE = [
   'max_rejects',
