@@ -202,11 +202,14 @@ async function cutRowGroups({ name }: Endpoint, bytes: number, bounds: readonly 
   const { withRandomAccess } = await import('../../connectors/stored-bytes.ts');
   const starts: Required<CutFile['marks'][number]>[] = [];
   let row = 1;
+  let groups = 0;
   for (const [group, { rows, byte }] of (await withRandomAccess(name, rowGroups)).entries()) {
+    groups++;
+    // A group without rows may have the offset of the next group, so no shard starts at it.
+    if (group > 0 && rows === 0) continue;
     starts.push({ byte: group === 0 ? 0 : byte, row, line: row, group });
     row += rows;
   }
-  const groups = starts.length;
   starts.push({ byte: bytes, row, line: row, group: groups });
   const ordered = starts.every((start, i) => i === 0 || start.byte > starts[i - 1]!.byte);
   if (!ordered) throw new SluiceError('usage', `${name}: its row groups are not stored in order: write the file again`);
