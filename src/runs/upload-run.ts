@@ -100,7 +100,16 @@ async function openUploadSink(
   const connector = connectorOf(sink);
   if (connector.openUploadSink) {
     const beforeResume = () => assertUnchanged(file, sha256);
-    return connector.openUploadSink(sink, { pipeline: spec, id: `sluice-upload-${name}-${id}`, trace, beforeResume });
+    const { manifest, sha256: packageSha256 } = hosted.model;
+    const uploadId = `sluice-upload-${name}-${id}`;
+    return connector.openUploadSink(sink, {
+      manifest,
+      packageSha256,
+      pipeline: spec,
+      id: uploadId,
+      trace,
+      beforeResume,
+    });
   }
   const target = outputEndpoint(sink, { name: id });
   if (target === null) throw new SluiceError('usage', 'predictions of an upload go to a topic or to files');

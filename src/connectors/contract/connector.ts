@@ -91,6 +91,9 @@ export interface SinkRun<P extends object = object> {
 
 /** An upload whose predictions a sink stores exactly once. */
 export interface UploadRun<P extends object = object> {
+  readonly manifest: Manifest;
+  /** SHA-256 of the package of the model, hexadecimal. */
+  readonly packageSha256: string;
   readonly pipeline: P;
   /** Unique ID of the upload, shared by all its attempts. */
   readonly id: string;

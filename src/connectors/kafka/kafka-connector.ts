@@ -61,16 +61,18 @@ async function openSink(sink: KafkaSink, run: SinkRun<WrittenTopicPipeline>): Pr
 
 /** @throws SluiceError kafka_* | schema_registry_unavailable */
 async function openUploadSink(sink: KafkaSink, run: UploadRun<WrittenTopicPipeline>): Promise<PredictionSink> {
-  const { pipeline, trace, id, beforeResume } = run;
-  const { openTopicSink, openUploadTopicSink, settings } = await openTopic(sink, pipeline);
-  const headers = trace === null ? {} : { [TRACE_HEADER]: Buffer.from(trace) };
+  const { manifest, packageSha256, pipeline, trace, id, beforeResume } = run;
+  const { openTopicSink, openUploadTopicSink, namedModel, settings } = await openTopic(sink, pipeline);
+  const { headers: model, members } = namedModel(manifest, packageSha256);
+  const headers = { ...model, ...(trace === null ? {} : { [TRACE_HEADER]: Buffer.from(trace) }) };
   if (pipeline.delivery === 'at_least_once') {
-    const topic = await openTopicSink({ ...settings, headers });
+    const topic = await openTopicSink({ ...settings, headers, members });
     return { ...topic, commit: () => topic.close(), abort: () => topic.close() };
   }
   return openUploadTopicSink({
     ...settings,
     headers,
+    members,
     id,
     beforeResume,
     transactionRows: pipeline.transaction_rows,

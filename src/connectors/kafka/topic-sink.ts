@@ -21,7 +21,7 @@ interface TopicSinkOptions {
   /** Headers of every record. */
   headers?: RecordHeaders;
   /**
-   * Members that name the model in every record, as a JSON object. The lines have none, because a file has one model.
+   * Members that name the model in every record, as a JSON object. The lines have none, because an input has one model.
    */
   members?: Buffer;
 }
@@ -93,8 +93,7 @@ export async function openTopicSink(options: TopicSinkOptions): Promise<TopicSin
     async write(bytes) {
       const records = lines
         .take(bytes)
-        .map((line) => (members ? withMembers(members, line) : line))
-        .map((line): OutgoingRecord => ({ ...recordOf(line, sink.key, encode), headers }));
+        .map((line): OutgoingRecord => ({ ...recordOf(named(line, members), sink.key, encode), headers }));
       bytesWritten += bytes.length;
       if (records.length > 0) await writer.write(records);
     },
@@ -110,8 +109,8 @@ export async function openTopicSink(options: TopicSinkOptions): Promise<TopicSin
  * Adds the members of an object to a prediction, which has at least one member. A column that is passed through under
  * the name of one of them stays as it is.
  */
-function withMembers(members: Buffer, line: Buffer): Buffer {
-  if (line.includes('"modelId":') || line.includes('"modelVersion":')) return line;
+function named(line: Buffer, members: Buffer | undefined): Buffer {
+  if (members === undefined || line.includes('"modelId":') || line.includes('"modelVersion":')) return line;
   return Buffer.concat([members.subarray(0, -1), COMMA, line.subarray(1)]);
 }
 
@@ -180,7 +179,7 @@ const COUNTER_PARTITION = 0;
  * @throws SluiceError kafka_*
  */
 export async function openUploadTopicSink(options: UploadTopicSinkOptions): Promise<PredictionSink> {
-  const { connection, sink, encode, headers = {}, id, transactionRows, transactionTimeoutMs } = options;
+  const { connection, sink, encode, headers = {}, members, id, transactionRows, transactionTimeoutMs } = options;
   const { topic, compression } = sink;
   const directory = new TopicDirectory(connection);
   const producer = openTransactionalWriter({ connection, compression, transactionTimeoutMs, transactionalId: id });
@@ -233,7 +232,7 @@ export async function openUploadTopicSink(options: UploadTopicSinkOptions): Prom
       for (const line of lines.take(bytes)) {
         if (++seen <= done) continue;
         bytesWritten += line.length;
-        held.push({ ...recordOf(line, sink.key, encode), headers });
+        held.push({ ...recordOf(named(line, members), sink.key, encode), headers });
         if (held.length >= transactionRows) await write();
       }
     },

@@ -1,5 +1,5 @@
 // An upload into a topic, exactly once: the service is killed again and again while it writes, and a broker is away for a while.
-import { writeFileSync } from 'node:fs';
+import { appendFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
 import { generatePortfolio } from '../../../src/demo/portfolio.ts';
@@ -107,7 +107,30 @@ kafka: { brokers: ["${cluster.brokers.join('","')}"], request_timeout_ms: 3000 }
     const records = await ids(topic);
     const want = (await scoreText(body, { output: { format: 'ndjson', delimiter: ',' }, passthrough: '*' })).output;
     expect(records).toHaveLength(ROWS);
-    expect(`${records.map((r) => r.line).join('\n')}\n`).toBe(want);
+    const model = '{"modelId":"credit-default","modelVersion":"1",';
+    expect(`${records.map((r) => r.line).join('\n')}\n`).toBe(want.replaceAll(/^\{/gm, model));
+    await service.kill();
+  });
+
+  test.each(['exactly_once', 'at_least_once'])('%s: each record names its model', async (delivery) => {
+    const folder = scratch();
+    const name = `named-${delivery}`;
+    const topic = await setUp(folder, name, 1);
+    appendFileSync(path.join(folder, `${name}.yaml`), `delivery: ${delivery}\n`);
+    const service = await serve(folder, [name]);
+    const body = Buffer.concat([...generatePortfolio({ rows: 20, seed: 45, ids: true, faults: 3 })]);
+    const made = await service.call('POST', `/api/v1/pipelines/${name}`, body);
+    await until(async () => (await state(service, made.headers.location as string)).state === 'done');
+    const models = new Set<string>();
+    let records = 0;
+    await eachRecord(cluster, topic, ({ value, headers }) => {
+      const { modelId, modelVersion } = JSON.parse(value!.toString());
+      const of = ['sluice-model-id', 'sluice-model-version', 'sluice-package-sha256'].map((key) => headers![key]);
+      models.add([modelId, modelVersion, ...of].join(' '));
+      records++;
+    });
+    const { packageSha256 } = await state(service, made.headers.location as string);
+    expect([records, ...models]).toEqual([20, `credit-default 1 credit-default 1 ${packageSha256}`]);
     await service.kill();
   });
 
