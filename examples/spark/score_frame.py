@@ -27,6 +27,8 @@ def scorer(model, passthrough=(), command=("sluice",)):
     `row` counts from 1 in each partition: pass a key through to know which application a prediction belongs to.
     """
     arguments = [*command, "score", "-", "--model", model, "--input-format", "arrow", "--format", "arrow", "--quiet"]
+    # All rows of a partition may be rejected: they are in the answer like those of other partitions.
+    arguments += ["--allow-empty"]
     if passthrough:
         arguments += ["--passthrough", ",".join(passthrough)]
 

@@ -62,6 +62,12 @@ frame.repartitionByRange(3, "application_id").write.parquet(${JSON.stringify(sou
 import sys; sys.path.insert(0, ${JSON.stringify(path.dirname(script))})
 from score_frame import main
 main(${[source, target, 'credit-default', ...COMMAND].map((a) => JSON.stringify(a)).join(', ')})
+# Nothing but rejected rows in a partition.
+from score_frame import PREDICTION, scorer
+from pyspark.sql.functions import lit
+few = frame.drop("application_id").limit(2).withColumn("amount", lit("x")).repartition(2)
+scored = few.mapInArrow(scorer("credit-default", command=${JSON.stringify(COMMAND)}), PREDICTION).collect()
+assert [row.error_code for row in scored] == ["bad_number"] * 2, scored
 try:
     main(${[source, `${target}2`, 'no-such-model', ...COMMAND].map((a) => JSON.stringify(a)).join(', ')})
 except Exception as error:
