@@ -221,6 +221,23 @@ requireKafka('failures of Kafka', () => {
     await processor.stop(1_000);
   });
 
+  test('a topic that is created again and soon has more records than before is read from its beginning', async () => {
+    const topic = await cluster.createTopic('again', 1);
+    const outputTopic = await cluster.createTopic('again-out');
+    await produce(cluster, topic, numbered(10));
+    const processor = await TransactionalProcessor.start(options(topic, { outputTopic }));
+    const keys = async () => (await readTopic(cluster, outputTopic)).map(({ key }) => key);
+    await until(async () => (await keys()).length === 10, 'the records of the first topic');
+    const admin = await cluster.admin();
+    await admin.deleteTopics({ topics: [topic] });
+    await until(async () => !(await admin.listTopics()).includes(topic), 'the topic is deleted');
+    await cluster.createTopic(topic, 1);
+    await produce(cluster, topic, numbered(30, 1, 100));
+    await until(async () => (await keys()).includes('k129'), 'the last record');
+    expect(await keys()).toEqual([...numbered(10), ...numbered(30, 1, 100)].map(({ key }) => key));
+    await processor.stop(1_000);
+  });
+
   test('a batch that cannot be unpacked ends the run and is named', async () => {
     const topic = await cluster.createTopic('broken');
     const connection = { brokers: cluster.brokers };

@@ -13,7 +13,7 @@ import { errorName, fetchV11 } from './kafka-protocol.ts';
 interface FetchEvents {
   records(partition: number, records: IncomingRecord[], next: bigint, highWatermark: bigint): void;
   skipped(partition: number, next: bigint): void;
-  /** The topic no longer has the next offset. The partition waits for `startAt`. */
+  /** The topic no longer has the next offset, or may have been created again. The partition waits for `startAt`. */
   lost(partition: number, error: SluiceError): void;
   /** Called for an error that no retry can fix. */
   failed(error: unknown): void;
@@ -47,6 +47,11 @@ interface Reading {
   replica: number;
   /** Number of times that a missing offset was looked up. */
   looks: number;
+  /**
+   * Whether a broker reported the partition as missing. If it exists again, the topic may have been created again: its
+   * offsets then have other records, so the position must not be used.
+   */
+  missing: boolean;
 }
 
 /** Maximum concurrent fetches to one broker. A partition that is resumed during a fetch is part of the next fetch. */
@@ -98,7 +103,7 @@ export class Fetcher {
   add(partitions: readonly number[]): void {
     for (const partition of partitions) {
       const reading = { position: null, paused: false, busy: false, version: 0, held: null, replica: -1, looks: 0 };
-      this.#readings.set(partition, reading);
+      this.#readings.set(partition, { ...reading, missing: false });
     }
   }
 
@@ -249,8 +254,15 @@ export class Fetcher {
     const from = reading.position!;
     if (fetched.error !== 0) {
       const refusal = new Refusal('Fetch', [errorName(fetched.error)]);
-      if (refusal.type !== 'OFFSET_OUT_OF_RANGE') throw refusal;
-      return this.#outOfRange(fetched, reading, from);
+      if (refusal.type !== 'OFFSET_OUT_OF_RANGE') {
+        if (isMissing(refusal)) reading.missing = true;
+        throw refusal;
+      }
+      if (!reading.missing) return this.#outOfRange(fetched, reading, from);
+    }
+    if (reading.missing) {
+      const why = `partition ${fetched.partition} of the topic ${this.#options.topic} was missing and exists again`;
+      return this.#lose(fetched.partition, reading, failure(new Refusal('Fetch', ['UNKNOWN_TOPIC_OR_PARTITION']), why));
     }
     reading.looks = 0;
     if (fetched.preferredReplica >= 0) {
@@ -290,10 +302,15 @@ export class Fetcher {
       if (reading.looks < LOOKS) return;
     }
     if (!this.#counts(fetched.partition, reading, version)) return;
+    const why = `offset ${from} of partition ${fetched.partition} is no longer in the topic ${topic}`;
+    this.#lose(fetched.partition, reading, offsetLost(why));
+  }
+
+  #lose(partition: number, reading: Reading, error: SluiceError): void {
     reading.position = null;
     reading.version++;
-    const why = `offset ${from} of partition ${fetched.partition} is no longer in the topic ${topic}`;
-    this.#events.lost(fetched.partition, offsetLost(why));
+    reading.missing = false;
+    this.#events.lost(partition, error);
   }
 
   /**
@@ -312,8 +329,10 @@ export class Fetcher {
     try {
       await this.#cluster.layout(this.#options.topic);
     } catch (again) {
-      if (isMissing(again)) this.#missingSince ??= monotonicMs();
-      else if (!isPassing(again)) this.#events.failed(again);
+      if (isMissing(again)) {
+        this.#missingSince ??= monotonicMs();
+        for (const reading of this.#readings.values()) reading.missing = true;
+      } else if (!isPassing(again)) this.#events.failed(again);
     }
   }
 }
