@@ -271,7 +271,8 @@ recognise duplicates.
 partition. Its name contains the partition and the first offset (\`{partition}\`, \`{offset}\`). The end offset is committed
 after the file is published. After a crash or a rebalance, the file is written again under the same name, so the folder
 contains every record exactly once. Dead letters are written when their file is published; a crash at that moment can
-repeat them.
+repeat them. If the topic is deleted and created again, its offsets begin at 0 again, and new files replace earlier ones
+with the same name. Change \`sink.path\` before you create a topic again.
 
 Every line identifies its record: \`"record":{"topic":"loan-applications","partition":0,"offset":17,"key":"A-17"}\`. A
 record key that is not UTF-8 is written in base64 as \`key_base64\`.
@@ -291,7 +292,8 @@ for each upload: \`{name}\` in \`sink.path\` and \`dead_letter.path\` (the rejec
 
 If the sink is a topic, predictions are written in transactions of \`transaction_rows\` records. Each transaction also
 stores the number of predictions written so far, as an offset of the group \`sluice-upload-NAME-JOB\`. An interrupted job
-is therefore resumed after its last transaction. Consumers must read with \`isolation.level=read_committed\`. The brokers
+is therefore resumed after its last transaction. Like the [predictions of a topic](#topic-to-topic), each record names
+its model in \`modelId\`, \`modelVersion\` and headers. Consumers must read with \`isolation.level=read_committed\`. The brokers
 must grant the service this group and the transactional id of the same name. If an upload fails in the middle, its
 earlier records stay in the topic.
 
