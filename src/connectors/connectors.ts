@@ -62,3 +62,7 @@ export const isQuery = (source: unknown): boolean =>
 
 /** Whether a source reads an endless stream of records. */
 export const isEndless = (source: End): boolean => connectorOf(source).capabilities.reads === 'records';
+
+/** Whether a run ends without a signal: at the end of its source, or after the records that a topic had at the start. */
+export const endsAlone = (source: End): boolean =>
+  !isEndless(source) || (source as { until_caught_up?: boolean }).until_caught_up === true;

@@ -1,5 +1,5 @@
 // Drives a run from the command line, whatever its source: signals, progress, metrics, summary and exit code.
-import { isEndless } from '../../connectors/connectors.ts';
+import { endsAlone, isEndless } from '../../connectors/connectors.ts';
 import { monotonicMs } from '../../core/clock.ts';
 import { asSluiceError, type SluiceError } from '../../core/errors.ts';
 import { Probe } from '../../inference/sandbox/probe.ts';
@@ -69,7 +69,9 @@ export async function driveRun(spec: RunSpec, options: DriveOptions): Promise<nu
     lines.started();
     result = await awaitEnd(spec, running, options, { signal, seconds, lines });
     if (lines.lost) throw lines.lost;
-    exitCode = context.account.totals.rejected > 0 && !isEndless(spec.source) ? EXIT.rejected : EXIT.done;
+    // A run from a topic that is stopped by a signal has no result that could be complete.
+    const isComplete = endsAlone(spec.source) && !(isEndless(spec.source) && signal.aborted);
+    exitCode = context.account.totals.rejected > 0 && isComplete ? EXIT.rejected : EXIT.done;
     return exitCode;
   } catch (error) {
     ended = asSluiceError(error, 'internal_error');

@@ -23,10 +23,10 @@ requireKafka('every door counts alike', () => {
 
   const broker = () => `kafka: { brokers: ["${cluster.brokers[0]}"], session_timeout_ms: 3000 }\n`;
   const score = () => `score: { interpretation: effects, interpret_below: ${data.below}, workers: 1 }\n`;
-  const run = async (folder: string, yaml: string, code: number) => {
+  const run = async (folder: string, yaml: string) => {
     writeFileSync(path.join(folder, 'p.yaml'), `model: credit-default\n${yaml}${score()}${broker()}`);
     const done = await sluiceHere(['run', 'p.yaml', '--json', '--metrics-file', 'run.prom'], { cwd: folder });
-    expect(done.code, done.stderr).toBe(code);
+    expect(done.code, done.stderr).toBe(3);
     return { summary: summaryCounts(done.stdout), metrics: readFileSync(path.join(folder, 'run.prom'), 'utf8') };
   };
   const errorsOf = async (topic: string): Promise<{ records: number; errors: number }> => {
@@ -61,7 +61,7 @@ requireKafka('every door counts alike', () => {
       to === 'topic' ? `{ type: kafka, topic: ${output} }` : '{ type: file, path: "out/{partition}-{offset}.ndjson" }';
     const dead = onInvalid === 'dead_letter' ? `dead_letter: { type: kafka, topic: ${letters} }\n` : '';
     const yaml = `source: { type: kafka, topic: ${input}, group: ${id}, until_caught_up: true }\nsink: ${sink}\non_invalid: ${onInvalid}\n${dead}`;
-    const { summary, metrics } = await run(folder, yaml, 0);
+    const { summary, metrics } = await run(folder, yaml);
     expect(summary).toEqual(COUNTS);
     expect(countsOf(metrics)).toEqual(COUNTS);
     // Work in the workers, not the wait for a model that is still being loaded.
@@ -86,7 +86,7 @@ requireKafka('every door counts alike', () => {
     const output = await cluster.createTopic('file-to-topic', 2);
     writeFileSync(path.join(folder, 'in.csv'), data.csv);
     const yaml = `source: { type: file, path: in.csv }\nsink: { type: kafka, topic: ${output} }\n`;
-    const { summary, metrics } = await run(folder, yaml, 3);
+    const { summary, metrics } = await run(folder, yaml);
     expect(summary).toEqual(COUNTS);
     expect(countsOf(metrics)).toEqual(COUNTS);
     expect(await errorsOf(output)).toEqual({ records: 1000, errors: 100 });

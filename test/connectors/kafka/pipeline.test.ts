@@ -326,7 +326,7 @@ dead_letter: { type: kafka, topic: ${t.letters} }
 ${common}`,
     );
     const filed = await sluiceHere(['run', toFiles, '--json'], { cwd: t.folder });
-    expect(filed.code).toBe(0);
+    expect(filed.code).toBe(3);
     expect(JSON.parse(filed.stdout)).toMatchObject({ rows: 1500, scored: 1499, rejected: 1 });
     const files = readdirSync(path.join(t.folder, 'out'));
     expect(files.length).toBeGreaterThanOrEqual(PARTITIONS);

@@ -52,7 +52,7 @@ kafka: { brokers: ["${cluster.brokers[0]}"] }
 `;
     writeFileSync(path.join(folder, 'p.yaml'), yaml);
     const { code, stderr, stdout } = await sluiceHere(['run', 'p.yaml', '--json'], { cwd: folder, env });
-    expect(code, stderr).toBe(0);
+    expect(code, stderr).toBe(3);
     expect(JSON.parse(stdout)).toMatchObject({ rows: records.length, scored: 1 });
     return folder;
   };

@@ -135,7 +135,7 @@ kafka: { brokers: ["${cluster.brokers[0]}"], session_timeout_ms: ${SESSION_MS} }
     const wrong = { key: 'k99', value: JSON.stringify({ ...all[0], probability: 1 }), partition: 1 };
     await produce(cluster, t.input, [...messages(6, 3), wrong]);
     const ended = await sluiceHere(['run', t.file, '--json'], { cwd: t.folder });
-    expect(ended.code).toBe(0);
+    expect(ended.code).toBe(3);
     // Each application is counted once, however often it was tried.
     expect(JSON.parse(ended.stdout)).toMatchObject({ rows: 7, scored: 4, rejected: 3 });
     expect(numbers(await read(t.output))).toEqual([1, 2, 4, 5]);
