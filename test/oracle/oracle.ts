@@ -83,7 +83,7 @@ type Features = (number | string)[];
 
 // ---------------------------------------------------------------- the model
 
-interface Column {
+export interface Column {
   name: string;
   kind: 'number' | 'boolean' | 'category' | 'text';
   missing?: { values?: string[]; as?: string; value?: number | string };
@@ -92,6 +92,10 @@ interface Column {
   unseen?: 'error' | 'missing' | 'value';
   unseen_value?: number;
   range?: [number, number];
+  true_values?: string[];
+  false_values?: string[];
+  /** The type of the model's input; default: float32, as the models of the combinations have. */
+  input?: 'float32' | 'float64' | 'int64' | 'string';
 }
 
 interface Manifest {
@@ -185,33 +189,36 @@ function decimalOf(value: number): number {
 
 // ---------------------------------------------------------------- cells
 
-class Fault {
+export class Fault {
   readonly code: string;
   constructor(code: string) {
     this.code = code;
   }
 }
-const MISSING = Symbol('missing');
+export const MISSING = Symbol('missing');
 /** An unseen category that the model gets as a missing value. The row has a value. */
-const UNSEEN = Symbol('unseen');
+export const UNSEEN = Symbol('unseen');
 /** What a cell without a fault is read as. */
 type Value = number | string | typeof MISSING | typeof UNSEEN;
 const NUMBER = /^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$/;
 const BLANKS = /^[ \t\u00a0]+|[ \t\u00a0]+$/g;
 const isNumberText = (text: string) => Number.isFinite(Number(text)) && String(Number(text)) === text;
 
-function knownValues(column: Column): string[] {
-  if (column.kind === 'boolean') return ['true', 'True', 'TRUE', '1', 'false', 'False', 'FALSE', '0'];
+const trueWords = ({ true_values = ['true', 'True', 'TRUE', '1'] }: Column) => true_values;
+const falseWords = ({ false_values = ['false', 'False', 'FALSE', '0'] }: Column) => false_values;
+
+export function knownValues(column: Column): string[] {
+  if (column.kind === 'boolean') return [...trueWords(column), ...falseWords(column)];
   return column.kind === 'category' ? (column.values ?? Object.keys(column.codes ?? {})) : [];
 }
 
-const takesNumbers = (column: Column, manifest: Manifest) =>
+export const takesNumbers = (column: Column, manifest: Pick<Manifest, 'numbers'>) =>
   column.kind === 'number' ||
   column.kind === 'boolean' ||
   manifest.numbers === 'accept' ||
   (knownValues(column).length > 0 && knownValues(column).every(isNumberText));
 
-const takesBooleans = (column: Column) =>
+export const takesBooleans = (column: Column) =>
   column.kind === 'boolean' ||
   (column.kind === 'category' && knownValues(column).every((v) => v === 'true' || v === 'false'));
 
@@ -226,7 +233,7 @@ function plainNumber(text: string, { decimal = 'point', thousands }: Declared): 
   return NUMBER.test(plain) ? plain : null;
 }
 
-type Cell = Value | Fault;
+export type Cell = Value | Fault;
 
 /** The text that JavaScript writes for a number that JSON allows; null for other texts, and for whole numbers beyond 2^53. */
 function otherSpelling(text: string, declared: Declared): string | null {
@@ -242,7 +249,7 @@ function otherSpelling(text: string, declared: Declared): string | null {
 }
 
 /** Whether a text for missing values, of the package or of the input, is this number. */
-function meansMissing(value: number, column: Column, declared: Declared): boolean {
+export function meansMissing(value: number, column: Column, declared: Declared): boolean {
   const texts = [
     ...(column.missing?.values ?? []).map((text) => plainNumber(text, {})),
     ...(declared.null_values ?? []).map((text) => plainNumber(text, declared)),
@@ -250,7 +257,7 @@ function meansMissing(value: number, column: Column, declared: Declared): boolea
   return texts.some((text) => text !== null && Number(text) === value);
 }
 
-function readText(text: string, column: Column, manifest: Manifest, declared: Declared): Cell {
+export function readText(text: string, column: Column, manifest: Pick<Manifest, 'numbers'>, declared: Declared): Cell {
   const known = knownValues(column);
   const missing = [...(column.missing?.values ?? ['']), ...(declared.null_values ?? [])];
   const respells = (column.kind === 'category' || column.kind === 'boolean') && takesNumbers(column, manifest);
@@ -276,7 +283,7 @@ function readText(text: string, column: Column, manifest: Manifest, declared: De
       return meansMissing(Number(plain), column, declared) ? readMissing(column) : readNumber(Number(plain), column);
     }
     case 'boolean':
-      if (known.includes(text)) return known.indexOf(text) < 4 ? 1 : 0;
+      if (known.includes(text)) return trueWords(column).includes(text) ? 1 : 0;
       return isOther ? readText(number, column, manifest, declared) : new Fault('bad_boolean');
     case 'category':
       if (known.includes(text)) return column.codes ? column.codes[text]! : text;
@@ -290,13 +297,15 @@ function readText(text: string, column: Column, manifest: Manifest, declared: De
   }
 }
 
-function readNumber(value: number, { range }: Column): Cell {
-  if (!Number.isFinite(Math.fround(value))) return new Fault('number_out_of_range');
+export function readNumber(value: number, { range, input = 'float32' }: Column): Cell {
+  if (!Number.isFinite(input === 'float32' ? Math.fround(value) : value)) return new Fault('number_out_of_range');
+  if (input === 'int64' && Math.abs(value) > Number.MAX_SAFE_INTEGER) return new Fault('number_out_of_range');
   if (range && !(value >= range[0] && value <= range[1])) return new Fault('number_out_of_range');
-  return value;
+  return input === 'int64' && !Number.isInteger(value) ? new Fault('bad_number') : value;
 }
 
-const readMissing = (column: Column): Cell => (column.missing?.as === 'error' ? new Fault('missing_value') : MISSING);
+export const readMissing = (column: Column): Cell =>
+  column.missing?.as === 'error' ? new Fault('missing_value') : MISSING;
 
 /** A value of JSON or of a typed table. */
 function readNative(value: unknown, column: Column, manifest: Manifest, declared: Declared): Cell {
@@ -318,7 +327,7 @@ function readNative(value: unknown, column: Column, manifest: Manifest, declared
 }
 
 /** What the model gets of a cell. */
-function featureOf(cell: Value, column: Column): number | string {
+export function featureOf(cell: Value, column: Column): number | string {
   if (cell !== MISSING && cell !== UNSEEN) return cell;
   if (column.kind === 'text' || column.values) return column.missing?.value ?? '';
   return column.missing?.as === 'value' || column.missing?.as === 'category'

@@ -254,10 +254,10 @@ export class ArrowColumn implements SizedColumn {
     this.#batch = batch;
     this.#row = 0;
     this.#dictionary = dictionary;
-    if (dictionary === null && this.#hasRuns) {
-      const values = runsOf(batch)[1];
-      this.#dictionary = new ArrowDictionary(values.type);
-      this.#dictionary.add(values, Infinity);
+    if (dictionary === null && this.#type.typeId === Type.RunEndEncoded) {
+      // The type of the column: that of the bytes has no scale (`storedType`).
+      this.#dictionary = new ArrowDictionary(this.#type.children[1]!.type);
+      this.#dictionary.add(runsOf(batch)[1], Infinity);
     }
     if (this.#dictionary !== before) this.#wordWriters = [];
     if (this.#dictionary === null) this.#token = this.#writerOf(batch, this.#type);
@@ -482,9 +482,9 @@ export class ArrowColumn implements SizedColumn {
 }
 
 /** The run ends and values of a run-end encoded column. */
-function runsOf(batch: Batch<unknown>): readonly [Batch<unknown>, Batch<unknown> & { type: DataType }] {
+function runsOf(batch: Batch<unknown>): readonly [ends: Batch<unknown>, values: Batch<unknown>] {
   const [ends, values] = (batch as unknown as { children: Batch<unknown>[] }).children;
-  return [ends!, values as Batch<unknown> & { type: DataType }];
+  return [ends!, values!];
 }
 
 /** The index of the run that contains a row. */

@@ -17,8 +17,8 @@ const PLAIN: protobuf.IConversionOptions = {
   arrays: false,
   json: true,
 };
-const FLOATS = new Set(['float', 'double']);
-/** Types of fields that are written as texts: integers of 64 bits, and bytes. */
+const FLOATS = new Set(['float', 'double', '.google.protobuf.FloatValue', '.google.protobuf.DoubleValue']);
+/** Types of fields that are written as texts: integers of 64 bits, bytes, and infinities in wrappers. */
 const TEXTS: Readonly<Record<string, TypedText['kind']>> = {
   int64: 'number',
   uint64: 'number',
@@ -29,6 +29,8 @@ const TEXTS: Readonly<Record<string, TypedText['kind']>> = {
   '.google.protobuf.Int64Value': 'number',
   '.google.protobuf.UInt64Value': 'number',
   '.google.protobuf.StringValue': 'text',
+  '.google.protobuf.FloatValue': 'text',
+  '.google.protobuf.DoubleValue': 'text',
 };
 
 /** Parses a file and its imports into one root, each file once. @throws Error if a file is invalid */
@@ -110,7 +112,7 @@ export function readProtobuf(schema: RegisteredSchema): ReadValue {
         absent: Object.fromEntries(single.map((f) => [f.name, null])),
         optional: single.filter((f) => f.hasPresence && f.options?.default === undefined).map((f) => f.name),
         special: single.filter(isWellKnown),
-        floats: single.filter((f) => FLOATS.has(f.type)).map((f) => f.name),
+        floats: single.filter((f) => FLOATS.has(f.resolvedType?.fullName ?? f.type)).map((f) => f.name),
         texts: single.flatMap((f) => {
           const kind = textKindOf(f);
           return kind ? [[f.name, kind] as [string, TypedText['kind']]] : [];

@@ -183,7 +183,10 @@ export class ColumnReader {
   readonly takesBooleans: boolean;
   /** Declared number notation; null for the plain notation, digits with a point. */
   readonly notation: NumberNotation | null;
-  /** Numbers that mean missing, however they are written, because a text for missing values is this number. */
+  /**
+   * Numbers of a number column that mean missing, however they are written, because a text for missing values is this
+   * number.
+   */
   readonly nullNumbers: ReadonlySet<number>;
   /**
    * Whether the strings of the column are decimals of a typed table. Such strings are numbers, so declarations about
@@ -194,6 +197,8 @@ export class ColumnReader {
   readonly readsPlainNumbers: boolean;
   /** Whether all texts that are neither a category nor a word for missing are unseen values with the same encoding. */
   readonly scoresUnseen: boolean;
+  /** The same for a column of any kind, for the numbers of typed formats. */
+  readonly #nullNumbers: ReadonlySet<number>;
   /** Whether a text may be another spelling of a number that is a category or a truth value. */
   readonly #respells: boolean;
   readonly #rules: TextRules | null;
@@ -228,7 +233,8 @@ export class ColumnReader {
       ...(spec.missing?.values ?? []).map((text) => numberIn(text, PLAIN_NOTATION)),
       ...(rules?.nullValues ?? []).map((text) => this.#numberOf(text)),
     ];
-    this.nullNumbers = new Set(this.kind === 'number' ? nullNumbers.filter((n) => !Number.isNaN(n)) : []);
+    this.#nullNumbers = new Set(nullNumbers.filter((n) => !Number.isNaN(n)));
+    this.nullNumbers = this.kind === 'number' ? this.#nullNumbers : new Set();
     const anyMissing = this.missingNumbers || this.nullNumbers.size > 0;
     this.readsPlainNumbers = this.kind === 'number' && !this.notation && !anyMissing && !fromDecimals;
     this.values = listed?.values ?? [];
@@ -284,12 +290,15 @@ export class ColumnReader {
       const trimmed = withoutBlanks(text);
       if (trimmed !== text) return this.readText(trimmed, out, i);
     }
+    if (this.kind !== 'number') return this.#readWord(text, out, i, this.#respells);
+    const value = this.#numberOf(text);
+    if (Number.isNaN(value)) return this.#advised(this.#faults.number, text);
+    return this.readNumber(value, out, i);
+  }
+
+  /** Reads a text that does not mean missing. `respells`: it may be another spelling of a number. */
+  #readWord(text: string, out: ColumnData, i: number, respells: boolean): CellFault | null {
     switch (this.kind) {
-      case 'number': {
-        const value = this.#numberOf(text);
-        if (Number.isNaN(value)) return this.#advised(this.#faults.number, text);
-        return this.readNumber(value, out, i);
-      }
       case 'boolean':
       case 'category': {
         const code = this.codes.get(text);
@@ -297,7 +306,7 @@ export class ColumnReader {
           out.codes[i] = code;
           return null;
         }
-        const plain = this.#respells ? this.#respelled(text) : null;
+        const plain = respells ? this.#respelled(text) : null;
         if (plain !== null) return this.readText(plain, out, i);
         if (this.kind === 'boolean') return this.#advised(this.#faults.boolean, text);
         if (text.includes('\0')) return this.#faults.nul;
@@ -306,7 +315,7 @@ export class ColumnReader {
         const fault = this.readUnseen(out, i);
         return fault && this.#advised(fault, text);
       }
-      case 'text':
+      default:
         if (text.includes('\0')) return this.#faults.nul;
         out.texts[i] = text;
         return null;
@@ -349,7 +358,8 @@ export class ColumnReader {
       if (this.kind === 'number') return this.readNumber(value, out, i);
       if (!this.takesNumbers) return this.#faults.notText;
       if (Number.isInteger(value) && !Number.isSafeInteger(value)) return this.#faults.unsafe;
-      return this.readText(String(value), out, i);
+      // A number has no notation: the declared separators do not apply to its plain text.
+      return this.#nullNumbers.has(value) ? this.readMissing(out, i) : this.#readWord(String(value), out, i, false);
     }
     if (typeof value === 'boolean') {
       if (this.kind === 'number') return this.#faults.type;

@@ -63,7 +63,8 @@ export class Engine {
   ): Promise<Scored> {
     const { rename = {}, ignore = [], constants = {}, decimal, thousands, trim, null_values } = declared;
     const texts = { decimal: decimal ?? 'point', thousands: thousands ?? null, trim: trim === true, nullValues: null_values ?? [] }; // biome-ignore format: one line
-    const hasTexts = decimal !== undefined || thousands !== undefined || trim !== undefined || null_values !== undefined;
+    const hasTexts =
+      decimal !== undefined || thousands !== undefined || trim !== undefined || null_values !== undefined;
     const declaration = {
       columns: { names: null, rename, ignore, constants },
       texts: hasTexts ? texts : null,

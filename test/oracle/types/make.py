@@ -66,8 +66,8 @@ def file(data):
 
 
 INTS = [0, 1, 2, 7, 36, 100, -1, -7, -100, 127, 230, -999, 601, 2**31 - 1, 2**31, 2**53 - 1, 2**53, 2**53 + 1, -(2**53) - 1, 2**63 - 1, -(2**63), 2**64 - 1, 2**127 - 1, 2**128 - 1]  # fmt: skip
-FLOATS = [0.0, -0.0, 1.0, 36.0, 0.5, 1.5, 0.1, 36.6, -999.0, 601.0, 100.0, 230.0, 7.0, -1.0, 1e22, 5e-324, 1e300, 1e-40, 3.5e38, 65504.0, 2.0**53, 2.0**53 + 2, 2.0**63, 1234567.89, NAN, INF, -INF]  # fmt: skip
-DECIMALS = ["0", "1", "36", "36.0", "36.60", "0.1", "1.50", "-999", "100", "230", "601", "-7", "-0.05", "9007199254740993", "12345678901234567890.50", "1e30", "1e60", "1e-30"]  # fmt: skip
+FLOATS = [0.0, -0.0, 1.0, 36.0, 0.5, 1.5, 0.1, 36.6, -999.0, 601.0, 100.0, 230.0, 7.0, -1.0, 1e22, 5e-324, 1e300, 1e-40, 3.5e38, 65504.0, 2.0**53, 2.0**53 + 2, 2.0**63, 1234567.89, 1.234, 1234.0, NAN, INF, -INF]  # fmt: skip
+DECIMALS = ["0", "1", "36", "36.0", "36.60", "0.1", "1.50", "-999", "100", "230", "601", "-7", "-0.05", "9007199254740993", "12345678901234567890.50", "1.234", "1234", "1e30", "1e60", "1e-30"]  # fmt: skip
 TEXTS = ["", "A", "NULL", "36.0", " 36 ", "36", "3.6e1", "Zürich", "€ “x”", "007", "0230", "230", "1e2", "true", "false", "True", "1", "0", "1.50", "1.5", "-999", "-999.0", "NA", "NaN", "nan", "Infinity", "9007199254740993", "1,5", "1.234", "12 345", '"', "two\nlines", "日本 😀", "long " * 40, "2024-02-29", "Y", "N"]  # fmt: skip
 BOOLEANS = [True, False]
 
@@ -475,7 +475,7 @@ for name, (kind, values, type, *given) in AVRO.items():
 # Unions of several types: each value has the kind of its branch.
 several = {"type": "record", "name": "R", "fields": [{"name": "x", "type": ["null", "string", "double", "boolean", "long"]}, {"name": "row", "type": "long"}]}
 records, values = [], []
-for row, (value, canon) in enumerate(((None, None), ("36.0", {"t": "36.0"}), (36.0, {"n": "36.0"}), (True, {"b": True}), (36, {"n": "36"}), (2**53 + 1, {"n": str(2**53 + 1)}), ("A", {"t": "A"}))):
+for row, (value, canon) in enumerate(((None, None), ("36.0", {"t": "36.0"}), (36.0, {"n": "36.0"}), (True, {"b": True}), (36, {"n": "36"}), (("long", 2**53 + 1), {"n": str(2**53 + 1)}), ("A", {"t": "A"}))):
     out = io.BytesIO()
     fastavro.schemaless_writer(out, fastavro.parse_schema(json.loads(json.dumps(several))), {"x": value, "row": row})
     records.append(out.getvalue().hex())

@@ -25,7 +25,23 @@ const MISSING_CODE = 4321;
 const UNSEEN_CODE = 8765;
 /** Words of categories: the texts of many values, and their neighbours. */
 const WORDS = ['A', '0230', '230', '007', '36.0', ' 36 ', '1e2', 'NULL', 'true', 'Zürich', '€ “x”', '1.50', '2024-02-29', '日本 😀', 'two\nlines', 'Y', '1', '36']; // biome-ignore format: a list
-const NUMBERS = ['1', '36', '230', '1.5', '-7', '0', '100', '0.1', '36.6', '601', '9007199254740991', '-0.05', '1e+22', '127'];
+const NUMBERS = [
+  '1',
+  '36',
+  '230',
+  '1.5',
+  '-7',
+  '0',
+  '100',
+  '0.1',
+  '36.6',
+  '601',
+  '9007199254740991',
+  '-0.05',
+  '1e+22',
+  '127',
+  '1234',
+];
 const codesOf = (words: readonly string[]): Record<string, number> =>
   Object.fromEntries(words.map((word, i) => [word, i]));
 const missing = { as: 'value', value: MISSING_NUMBER } as const;
@@ -90,8 +106,17 @@ export function writePackage(registry: string, id: string, numbers: 'refuse' | '
   mkdirSync(folder, { recursive: true });
   const { float64, float32, int64, string } = COLUMNS;
   const column = (name: string, type: InputType, width: number) => ({ name, type, shape: [null, width] });
-  const sum = (input: string, ones: string, output: string) => ({ op: 'MatMul', inputs: [input, ones], outputs: [output] });
-  const cast = (input: string, output: string) => ({ op: 'Cast', inputs: [input], outputs: [output], attributes: { to: { i: 11 } } });
+  const sum = (input: string, ones: string, output: string) => ({
+    op: 'MatMul',
+    inputs: [input, ones],
+    outputs: [output],
+  });
+  const cast = (input: string, output: string) => ({
+    op: 'Cast',
+    inputs: [input],
+    outputs: [output],
+    attributes: { to: { i: 11 } },
+  });
   const terms = ['float64', 'float32_wide', 'int64_wide', ...string.map(({ name }) => `${name}_wide`)];
   const onnx = buildOnnx({
     inputs: [
@@ -125,7 +150,7 @@ export function writePackage(registry: string, id: string, numbers: 'refuse' | '
     task: 'regression',
     onnx: { file: 'model.onnx', sha256: createHash('sha256').update(onnx).digest('hex'), value: 'value' },
     numbers,
-    columns: [...ALL, { name: ALWAYS, kind: 'number' }],
+    columns: [...ALL, { name: ALWAYS, kind: 'number', missing: { as: 'value', value: 0 } }],
     inputs: [
       { name: 'doubles', type: 'float64', columns: names(float64) },
       { name: 'floats', type: 'float32', columns: [...names(float32), ALWAYS] },
