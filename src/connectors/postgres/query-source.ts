@@ -25,13 +25,16 @@ export interface QueryOptions {
   passthrough: readonly string[] | '*';
 }
 
-/** PostgreSQL type OIDs (pg_type.dat): boolean, numeric, money, JSON, floating-point and text types. */
+/** PostgreSQL type OIDs (pg_type.dat): boolean, numeric, money, JSON, floating-point, bit and text types. */
 const BOOL = 16;
 const NUMERIC = 1700;
 /** An amount with the currency sign of the server's locale. */
 const MONEY = 790;
 const JSONS = new Set([114, 3802]);
 const FLOATS = new Set([700, 701]);
+/** bit(n) and bit varying, whose digits are no decimal number; a single bit is 1 or 0. */
+const BIT = 1560;
+const BITS = new Set([BIT, 1562]);
 /** character(n), whose values are padded with blanks that do not count. */
 const BPCHAR = 1042;
 const TEXTS = new Set([25, BPCHAR, 1043, 18, 19]);
@@ -127,8 +130,9 @@ async function selectOf(client: Database, settings: QuerySettings, options: Quer
     client,
     described.fields.map((f) => f.dataTypeID),
   );
-  const all = described.fields.map(({ name, dataTypeID: type }): Field => {
-    return { name, type, kind: nested.has(type) ? 'nested' : (KINDS[type] ?? 'text') };
+  const all = described.fields.map(({ name, dataTypeID: type, dataTypeModifier }): Field => {
+    const isBits = BITS.has(type) && !(type === BIT && dataTypeModifier === 1);
+    return { name, type, kind: nested.has(type) ? 'nested' : isBits ? 'binary' : (KINDS[type] ?? 'text') };
   });
   const fields = table === undefined ? all : all.filter(({ name }) => isWanted(name, options));
   const columns = new Map(options.manifest.columns.map((c) => [c.name, c]));
@@ -198,9 +202,9 @@ function ofModel({ name, type }: Field, column: ColumnSpec): string {
   // A category has no trailing zeros, so they are removed from a numeric.
   const isWord = column.kind === 'category' || column.kind === 'text';
   const as = `q.${sqlIdentifier(name)}`;
-  const number = type === MONEY ? `${as}::numeric` : type === NUMERIC || FLOATS.has(type) ? `nullif(${as}, 'NaN')` : as;
   const isDecimal = type === NUMERIC || type === MONEY;
-  const value = isDecimal && isWord ? `trim_scale(${number})` : type === BPCHAR ? `${as}::text` : number;
+  const number = type === MONEY ? `${as}::numeric` : type === NUMERIC || FLOATS.has(type) ? `nullif(${as}, 'NaN')` : as;
+  const value = isDecimal && isWord ? `trim_scale(${number})` : isText(type) ? textOf(as, type) : number;
   const missing = column.missing?.values ?? [''];
   const absent = missing.includes('') ? null : missing[0];
   if (type === BOOL) {
@@ -216,6 +220,10 @@ function ofModel({ name, type }: Field, column: ColumnSpec): string {
     `the column ${name}: the model has no text for a missing value, so NULL would become an empty text; replace NULL in the query`,
   );
 }
+
+const isText = (type: number): boolean => type === BPCHAR || JSONS.has(type);
+/** Text without padding, or the text of a JSON value: of a string without its quotes; of null it is NULL. */
+const textOf = (as: string, type: number): string => (type === BPCHAR ? `${as}::text` : `(${as} #>> '{}')`);
 
 /** The texts for true and false in a model column. */
 function wordsOf(column: ColumnSpec): [string, string] {

@@ -129,9 +129,9 @@ export class Crossing {
     return found;
   }
 
-  /** Scores CSV with one column of the model and `always`, as a database gives it. */
-  async csv(text: string, spec: KindColumn, way: Way): Promise<Answer[] | string> {
-    return this.#score(Buffer.from(text), 'csv', spec, SETTINGS[way], { ignore: '*' });
+  /** Scores CSV from a database, which has `spec`, `always` and the columns of `others`. */
+  async csv(text: string, spec: KindColumn, others: readonly string[]): Promise<Answer[] | string> {
+    return this.#score(Buffer.from(text), 'csv', spec, SETTINGS.plain, { ignore: [...others] });
   }
 
   /** What each carrier passes through else than it has, in each format. */
