@@ -84,7 +84,9 @@ const PLAIN: Record<string, string[]> = {
   region: ['1', '2', '30'],
   purpose: ['007', '7', 'car', 'home'],
 };
-const EXTRA = ['A-1', '0042', '', null, '=1+1', '+49 30', '-5', '@x', '\tx', 'null', '12345678901234567890', '12345678.1234567891', '1.10', 'two\nlines', 'quo"te', 'semi;colon', 'comma,', 'pi|pe', 'ünï', '€', "'=x", ' lead', 'trail ', 'NULL']; // biome-ignore format: a pool
+/** Cells that are missing values where such are declared, by what they are written as then; a plain value elsewhere. */
+const DECLARED_MISSING: Record<string, string> = { '\0word': 'NULL', '\0number': '36.0' };
+const EXTRA = ['A-1', '0042', '', null, '=1+1', '+49 30', '-5', '@x', '\tx', 'null', '12345678901234567890', '12345678.1234567891', '1.10', 'two\nlines', 'quo"te', 'semi;colon', 'comma,', 'pi|pe', 'ünï', '€', '“Š”', "'=x", ' lead', 'trail ', 'NULL']; // biome-ignore format: a pool
 const EXTRA_NAMES = ['id', 'branch', 'note', 'application id', 'Größe', 'na"me', '=name', 'a;b', 'ID', 'effect', 'points_', 'x.y']; // biome-ignore format: a pool
 /** Names of columns of some outputs, and the outcome. */
 const COLLIDING = ['row', 'probability', 'error_code', 'value', 'error', 'base', 'reasons', 'decision', 'ok'];
@@ -125,6 +127,7 @@ function modelColumn(name: string, rows: number, typed: boolean, fit: Fit): fc.A
   const cell = fc.oneof(
     { weight: 8, arbitrary: fc.constantFrom(...PLAIN[name]!) },
     { weight: 2, arbitrary: fc.constantFrom(...POOLS[name]!) },
+    { weight: 1, arbitrary: fc.constantFrom(...Object.keys(DECLARED_MISSING)) },
   );
   const text = fc
     .array(cell, { minLength: rows, maxLength: rows })
@@ -189,11 +192,11 @@ function declaredFor(entry: Entry, input: FileFormat, model: ModelName): fc.Arbi
     rename: may ? seldom(20) : no,
     ignore: may ? fc.constantFrom('none' as const, 'none' as const, 'none' as const, 'named' as const, 'rest' as const) : fc.constant('none' as const), // biome-ignore format: one line
     constant: may ? sometimes(fc.constantFrom(...MODELS[model]), 17) : fc.constant(null),
-    encoding: may && !isTable(input) ? fc.oneof({ weight: 4, arbitrary: fc.constant('utf-8' as const) }, fc.constantFrom(...ENCODINGS)) : fc.constant('utf-8' as const), // biome-ignore format: one line
+    encoding: may && !isTable(input) ? fc.oneof({ weight: 5, arbitrary: fc.constant('utf-8' as const) }, { weight: 2, arbitrary: fc.constantFrom(...ENCODINGS) }, { weight: 1, arbitrary: fc.constant('windows-1252' as const) }) : fc.constant('utf-8' as const), // biome-ignore format: one line
     decimal: may ? fc.oneof({ weight: 3, arbitrary: fc.constant('point' as const) }, fc.constantFrom(...DECIMALS)) : fc.constant('point' as const), // biome-ignore format: one line
     thousands: may ? sometimes(fc.constantFrom(...THOUSANDS), 25) : fc.constant(null),
     trim: may ? seldom(25) : no,
-    nullValues: may ? seldom(25) : no,
+    nullValues: may ? seldom(35) : no,
   });
 }
 
@@ -291,8 +294,11 @@ function consistent(c: Case): Case {
   const isMissing =
     (c.entry === 'library' && c.interpretation !== 'none') || (c.entry === 'http' && c.interpretation === 'below');
   const packs = (format: FileFormat) => format !== 'parquet';
+  const given = (name: string, cell: string | null) =>
+    cell === null || !(cell in DECLARED_MISSING) ? cell : declared.nullValues ? DECLARED_MISSING[cell]! : PLAIN[name]![0]!; // biome-ignore format: one line
   return {
     ...c,
+    columns: c.columns.map((column) => ({ ...column, cells: column.cells.map((cell) => given(column.name, cell)) })),
     declared,
     passthrough,
     interpretation: isMissing ? 'effects' : c.interpretation,

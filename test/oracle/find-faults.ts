@@ -1,6 +1,6 @@
 // Plants each fault in a copy of the sources, one at a time, and looks how many combinations it takes to be found.
 //
-// node test/oracle/find-faults.ts [most combinations] [part of parts, such as 1/2] [rows|runs: which faults; default: both]
+// node test/oracle/find-faults.ts [most combinations] [part of parts, such as 1/2] [rows|runs|both: which faults] [names: a regular expression]
 import { spawnSync } from 'node:child_process';
 import { cpSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -9,8 +9,9 @@ import { TEST_TIMEOUT_MS } from '../support/patience.ts';
 import { FAULTS, type Fault } from './faults.ts';
 import { RUN_FAULTS } from './run-faults.ts';
 
-const [most = '1000', part = '1/1', list = 'both'] = process.argv.slice(2);
-const faults: readonly Fault[] = { rows: FAULTS, runs: RUN_FAULTS }[list] ?? [...FAULTS, ...RUN_FAULTS];
+const [most = '1000', part = '1/1', list = 'both', names = ''] = process.argv.slice(2);
+const listed: readonly Fault[] = { rows: FAULTS, runs: RUN_FAULTS }[list] ?? [...FAULTS, ...RUN_FAULTS];
+const faults = listed.filter(({ name }) => new RegExp(names).test(name));
 const [which, parts] = part.split('/').map(Number) as [number, number];
 const copy = mkdtempSync(path.join(tmpdir(), 'sluice-faults-'));
 for (const name of ['src', 'test/oracle', 'test/frames/packages', 'test/support', 'package.json', 'tsconfig.json']) {

@@ -56,11 +56,16 @@ function declaredColumns(c: Case): { columns: CaseColumn[]; declared: Declared }
   return { columns, declared };
 }
 
+/** Whether an encoding has this character. */
+const has = (encoding: Case['declared']['encoding'], ch: string): boolean => {
+  const code = ch.codePointAt(0)!;
+  if (encoding === 'windows-1251') return code < 128 || '€“”'.includes(ch);
+  if (encoding === 'windows-1252') return code < 256 || '€“”Š'.includes(ch);
+  return encoding !== 'latin1' || code < 256;
+};
 /** What an encoding has no byte for becomes something else: the case is about what it has. */
-function encodable(text: string, encoding: Case['declared']['encoding']): string {
-  if (encoding !== 'latin1' && encoding !== 'windows-1251' && encoding !== 'windows-1252') return text;
-  return [...text].map((ch) => (ch.codePointAt(0)! < (encoding === 'windows-1251' ? 128 : 256) || (ch === '€' && encoding !== 'latin1') ? ch : '?')).join(''); // biome-ignore format: one line
-}
+const encodable = (text: string, encoding: Case['declared']['encoding']): string =>
+  encoding === 'utf-8' ? text : [...text].map((ch) => (has(encoding, ch) ? ch : '?')).join('');
 
 const stored = (text: string, { declared: { encoding }, layout }: Case): Buffer =>
   encoded(encoding === 'utf-8' && layout.mark ? `\ufeff${text}` : text, encoding);
@@ -127,8 +132,10 @@ function json(c: Case, columns: readonly CaseColumn[], declared: Declared): stri
     if (!c.broken.includes(row)) return record;
     // A key that is there twice, a record that is cut, one that is no object.
     if (row % 2 === 1) {
-      const twice = encodable(columns[row % columns.length]!.name, c.declared.encoding);
-      return record.replace(/^\{/, () => `{${JSON.stringify(twice)}:"x",`);
+      const [twice, other] = [row, row + 1].map((i) => JSON.stringify(encodable(columns[i % columns.length]!.name, c.declared.encoding))); // biome-ignore format: one line
+      // It may stand where another key should, so that there are as many as elsewhere.
+      if (row % 4 === 3) return record.replace(`${other}:`, () => `${twice}:`);
+      return record.replace(/^\{/, () => `{${twice}:"x",`);
     }
     return c.input === 'ndjson' && row % 4 === 0 ? '{"amount": 1,' : '[1, 2]';
   });
