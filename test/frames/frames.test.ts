@@ -3,15 +3,12 @@
 import { mkdirSync, readdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import { tableFromIPC } from '@uwdata/flechette';
-import { parse } from 'csv-parse/sync';
-import { asyncBufferFromFile, parquetReadObjects } from 'hyparquet';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, expect, test } from 'vitest';
 import { FolderRegistry } from '../../src/model/registry/folder.ts';
 import { scratch, sluice, sluiceHere } from '../support/cli.ts';
 import { fileFolder } from '../support/file-folder.ts';
 import { PATIENCE_MS } from '../support/patience.ts';
 import { type Service, startService } from '../support/service.ts';
-import { checkTest } from '../support/tiers.ts';
 
 const FIXTURES = path.join(import.meta.dirname, 'fixtures');
 const PACKAGES = path.join(import.meta.dirname, 'packages');
@@ -198,57 +195,5 @@ test('tensors: a datatype that cannot be the column is refused once, by its name
     const bad = await infer(inputs);
     expect(bad.status).toBe(400);
     expect(bad.text).toContain(`column ${column} contains numbers`);
-  }
-});
-
-const VALUES = path.join(FIXTURES, 'values');
-const TOKENS = JSON.parse(readFileSync(path.join(VALUES, 'tokens.json'), 'utf8')) as Record<
-  string,
-  Record<string, string[]>
->;
-
-/** A token of JSON as the cell of a table; null: nothing. */
-const textOf = (token: string): string | null =>
-  token === 'null' ? null : token.startsWith('"') ? (JSON.parse(token) as string) : token;
-
-describe.each(Object.keys(TOKENS))('%s: what is passed through is what pyarrow wrote, to the last digit', (file) => {
-  const tokens = TOKENS[file]!;
-  const names = Object.keys(tokens);
-  const rows = tokens.int64!.map((_, row) => names.map((name) => tokens[name]![row]!));
-  const run = async (format: string, reference: boolean) => {
-    const out = path.join(scratch(), `out.${format}`);
-    const args = ['score', path.join(VALUES, file), '-o', out, '--passthrough', names.join(','), '--model', MODEL, '--registry', PACKAGES, '--quiet']; // biome-ignore format: one line
-    const { code, stderr } = await sluiceHere(args, reference ? { env: { SLUICE_DECODER: 'reference' } } : {});
-    expect(code, stderr).toBe(0);
-    return out;
-  };
-  for (const reference of [false, true]) {
-    const path_ = reference ? 'reference' : 'usual';
-    // The reference decoder needs a process for each output.
-    const testOfPath = reference ? checkTest : test;
-    testOfPath(`in NDJSON, on the ${path_} path`, async () => {
-      const lines = readFileSync(await run('ndjson', reference), 'utf8')
-        .trimEnd()
-        .split('\n');
-      const expected = rows.map((row) => names.map((name, i) => `${JSON.stringify(name)}:${row[i]}`).join(','));
-      expect(lines.map((line) => line.slice(1, line.lastIndexOf(',"row":')))).toEqual(expected);
-    });
-
-    testOfPath(`in Parquet and Arrow, on the ${path_} path`, async () => {
-      const expected = rows.map((row) => row.map(textOf));
-      const parquet = await asyncBufferFromFile(await run('parquet', reference));
-      const read = await parquetReadObjects({ file: parquet });
-      expect(read.map((row) => names.map((name) => row[name] ?? null))).toEqual(expected);
-      const arrow = tableFromIPC(new Uint8Array(readFileSync(await run('arrow', reference))));
-      expect(rows.map((_, row) => names.map((name) => arrow.getChild(name).at(row)))).toEqual(expected);
-    });
-
-    testOfPath(`in CSV, on the ${path_} path`, async () => {
-      const parsed = parse(readFileSync(await run('csv', reference)), { columns: true }) as Record<string, string>[];
-      const neutral = (text: string) => (/^[=+\-@\t\r]/.test(text) && !/^[+-]?[0-9.]+$/.test(text) ? `'${text}` : text);
-      expect(parsed.map((row) => names.map((name) => row[name]))).toEqual(
-        rows.map((row) => row.map((token) => neutral(textOf(token) ?? ''))),
-      );
-    });
   }
 });

@@ -10,8 +10,12 @@ afterAll(() => crossing.close());
 const oneIn = (n: number) => () => (TIER === 'campaigns' ? 1 : n);
 
 checkTest('carriers as columns of the model', async () => {
-  expect(await crossing.carriers('plain', oneIn(12))).toEqual([]);
-  expect(await crossing.carriers('declared', oneIn(16))).toEqual([]);
+  expect(await crossing.carriers('plain', oneIn(10))).toEqual([]);
+  expect(await crossing.carriers('declared', oneIn(14))).toEqual([]);
+});
+
+checkTest('carriers that are passed through', async () => {
+  expect(await crossing.passedThrough(TIER === 'campaigns' ? 1 : 3)).toEqual([]);
 });
 
 checkTest('cells of CSV, tokens of JSON', async () => {

@@ -9,30 +9,44 @@ import { CELLS, jsonOf, TOKENS } from './types/texts.ts';
 const crossing = new Crossing();
 afterAll(() => crossing.close());
 
-/** Columns that have every carrier in each tier; others have some of them, and all in a campaign. */
+/** Columns that have every carrier in the check; others have some of them, and all in a campaign. */
 const MAIN = ['number', 'boolean', 'word', 'code', 'text'];
+const FEW = TIER === 'quick' ? 8 : 1;
 const oneIn = (main: number, other: number) => (column: string) =>
-  TIER === 'campaigns' ? 1 : MAIN.includes(column) ? main : other;
+  TIER === 'campaigns' ? 1 : FEW * (MAIN.includes(column) ? main : other);
 
 test('the carriers are many, of every format', () => {
   const counts = Object.groupBy(CARRIERS, ({ format }) => format);
   expect(Object.entries(counts).filter(([, some]) => some.length > 25).map(([format]) => format).sort()).toEqual(['arrow', 'avro', 'parquet', 'protobuf']); // biome-ignore format: one line
 });
 
+/** Kinds of values as the Python client calls them; it has no names for the others, and refuses them. */
+const CALLED = ['number', 'decimal', 'boolean', 'text', 'null', 'date', 'timestamp'];
+
+test('the Python client sees the same kinds of values in a frame, so that it refuses the same columns', () => {
+  const frames = CARRIERS.filter((carrier) => carrier.client !== undefined);
+  expect(frames.length).toBeGreaterThan(50);
+  for (const { name, kind, client } of frames) {
+    // Decimals of Python are sent as texts, and periods are no dates to the client.
+    const known = name.endsWith('object of decimals') ? 'decimal' : name.endsWith('period') ? 'other' : kind;
+    expect(client, name).toEqual([CALLED.includes(known) ? known : 'other']);
+  }
+});
+
 test('each carrier as each column of the model', async () => {
-  expect(await crossing.carriers('plain', oneIn(1, 4))).toEqual([]);
+  expect(await crossing.carriers('plain', oneIn(1, 6))).toEqual([]);
 });
 
 test('each carrier with declarations about texts, which do not apply to its numbers', async () => {
-  expect(await crossing.carriers('declared', oneIn(3, 5))).toEqual([]);
+  expect(await crossing.carriers('declared', oneIn(4, 8))).toEqual([]);
 });
 
 test('each carrier where the model accepts numbers as categories and texts', async () => {
-  expect(await crossing.carriers('numbers accepted', oneIn(6, 6))).toEqual([]);
+  expect(await crossing.carriers('numbers accepted', oneIn(8, 8))).toEqual([]);
 });
 
 test('each carrier that is passed through', async () => {
-  expect(await crossing.passedThrough()).toEqual([]);
+  expect(await crossing.passedThrough(FEW)).toEqual([]);
 });
 
 const WAYS = ['plain', 'declared', 'numbers accepted'] as const;

@@ -119,8 +119,21 @@ const MOST_EXPANDED = 256 * 1024 * 1024;
 export function schemaFields(message: Uint8Array): Field[] {
   const { fields } = decodeMessage(message, 0).content;
   for (const { type } of fields) checkType(type);
-  return fields;
+  return fields.map((field) => ({ ...field, type: extendedType(field) }));
 }
+
+/** Extension types whose values differ from those of the type that they are stored as. */
+const EXTENSIONS = ['arrow.uuid', 'pandas.period'] as const;
+export type Extension = (typeof EXTENSIONS)[number];
+
+/** The type with the name of its extension, which is in the metadata of a field. */
+function extendedType({ type, metadata }: Field): DataType {
+  const extension = EXTENSIONS.find((name) => name === metadata?.get('ARROW:extension:name'));
+  return extension === undefined ? type : Object.assign({ ...type }, { extension });
+}
+
+/** The extension of a type; undefined: none, or one whose values are those of the stored type. */
+export const extensionOf = (type: DataType): Extension | undefined => (type as { extension?: Extension }).extension;
 
 /** Checks the scale of decimals, because their texts have as many digits. */
 function checkType(type: DataType): void {

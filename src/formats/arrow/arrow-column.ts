@@ -17,10 +17,12 @@ import {
   TokenArena,
   timestampText,
   timeText,
+  uuidText,
   writeNumber,
   writeTextToken,
 } from '../columns/json-text.ts';
 import type { BatchColumn, RowMarks, SizedColumn } from '../columns/line-batch.ts';
+import { extensionOf } from './arrow-batches.ts';
 import { ArrowDictionary, dataViewOf, InternedWords, outside, type PlainTexts } from './arrow-dictionary.ts';
 
 // Functions that read the numbers of a column as doubles. NaN marks a null.
@@ -168,6 +170,9 @@ const DAY_MS = 86_400_000;
 /** Units per second, by Arrow time unit: second, millisecond, microsecond, nanosecond. */
 const PER_SECOND: readonly PerSecond[] = [1, 1_000, 1_000_000, 1_000_000_000];
 
+const isUuid = (type: DataType): boolean =>
+  extensionOf(type) === 'arrow.uuid' && type.typeId === Type.FixedSizeBinary && type.stride === 16;
+
 /** The type of the values, without dictionary or run-end encoding. */
 function valueType(type: DataType): DataType {
   if (type.typeId === Type.Dictionary) return valueType(type.dictionary);
@@ -176,6 +181,9 @@ function valueType(type: DataType): DataType {
 
 /** The kind of values in a flat column. */
 export function kindOfField(type: DataType): ValueKind {
+  if (isUuid(type)) return 'text';
+  // A month or quarter of pandas, stored as a number.
+  if (extensionOf(type) === 'pandas.period') return 'date';
   switch (valueType(type).typeId) {
     case Type.Int:
     case Type.Float:
@@ -570,6 +578,9 @@ function tokenWriter(batch: Batch<unknown>, type: DataType, forModel: boolean): 
         else writeText(to, data[views[at + 2]!]!, views[at + 3]!, views[at + 3]! + length);
       };
     }
+    case Type.FixedSizeBinary:
+      if (isUuid(type)) return (to, row) => to.ascii(`"${uuidText(batch.at(row) as Uint8Array)}"`);
+      return (to, row) => writeValue(to, batch.at(row), type, forModel);
     case Type.Date: {
       // Reads the raw days or milliseconds, because the library converts days to milliseconds.
       const values = batch.values as ArrayLike<number | bigint>;

@@ -1,6 +1,7 @@
 // Converts Avro values to JSON: logical types in readable form, integers exactly, unions without wrappers.
 import avro from 'avsc';
 import { ExactNumber } from '../../core/exact-json.ts';
+import { uuidText } from '../columns/json-text.ts';
 import type { RegisteredSchema } from '../schemas/schema-registry.ts';
 import { type ReadValue, TypedText, writingOf } from '../schemas/value-codec.ts';
 import { boundsOf, checkOf, plainName } from './avro-bounds.ts';
@@ -97,7 +98,7 @@ const LOGICAL_TYPES = {
   decimal: readAs(['bytes', 'fixed'], 'number', decimalText as never),
   'big-decimal': readAs(['bytes'], 'other', (bytes: Buffer) => bytes.toString('base64')),
   uuid: readAs(['string', 'fixed'], 'text', (value: string | Buffer) =>
-    typeof value === 'string' ? value : value.toString('hex'),
+    typeof value === 'string' ? value : uuidText(value),
   ),
   date: readAs(['int'], 'other', (days: number) => iso(days * MS_PER_DAY).split('T')[0]!),
   'time-millis': readAs(['int'], 'other', (ms: number) => time(ms)),

@@ -154,6 +154,12 @@ export function intervalText(view: DataView, at: number): string {
 export const base64 = (bytes: Uint8Array): string =>
   Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('base64');
 
+/** Formats the 16 bytes of a UUID. */
+export const uuidText = (bytes: Uint8Array): string =>
+  Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
+    .toString('hex')
+    .replace(/^(.{8})(.{4})(.{4})(.{4})(.{12})$/, '$1-$2-$3-$4-$5');
+
 /**
  * Token for a floating-point number that JSON cannot represent, as in ProtoJSON: `"NaN"`, `"Infinity"`, `"-Infinity"`.
  */

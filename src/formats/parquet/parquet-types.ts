@@ -11,6 +11,7 @@ import {
   type PerSecond,
   timestampText,
   timeText,
+  uuidText,
 } from '../columns/json-text.ts';
 
 // The functions below read plain numbers of a page as doubles. Each type has its own loop, because a shared loop would
@@ -374,8 +375,3 @@ function tokenOf({ type }: SchemaElement, annotation: Annotation): Token {
 
 const bytesAt = (view: DataView, at: number, length: number): Uint8Array =>
   new Uint8Array(view.buffer, view.byteOffset + at, length);
-
-const uuidText = (bytes: Uint8Array): string =>
-  Buffer.from(bytes)
-    .toString('hex')
-    .replace(/^(.{8})(.{4})(.{4})(.{4})(.{12})$/, '$1-$2-$3-$4-$5');

@@ -248,8 +248,8 @@ test.each([
     { ...FIXED, logicalType: 'uuid' },
     FIXED,
     Buffer.alloc(16, 1),
-    '"01010101010101010101010101010101"',
-    '"01010101010101010101010101010101"',
+    '"01010101-0101-0101-0101-010101010101"',
+    '"01010101-0101-0101-0101-010101010101"',
   ],
 ] as [string, object | string, avro.Schema, unknown, string, string][])(
   'Avro: %s',

@@ -9,6 +9,8 @@ import type { Kind, Value } from './rule.ts';
 interface Stored {
   kind: Kind;
   values: Value[];
+  /** Kinds of the values to the Python client that sent them. */
+  client?: string[];
 }
 interface Table extends Stored {
   name: string;

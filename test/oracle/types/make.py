@@ -156,14 +156,20 @@ for bits, scales in {32: [(9, 0), (9, 2), (5, -2)], 64: [(18, 0), (18, 4)], 128:
         array(f"decimal{bits}({precision},{scale})", "decimal", decimals(precision, scale), type)
 for name in ("string", "large_string", "string_view"):
     array(name, "text", [*TEXTS, None], getattr(pa, name)())
+array("timestamp[ns], far", "timestamp", ["1969-12-31T23:59:59.999999999", "2262-04-11T23:47:16.854775807", None], pa.timestamp("ns"), [-1, 2**63 - 1, None])
+# Their statistics make the page headers of Parquet longer than most are.
+array("long texts", "text", ["x" * 3000, "y" * 9000, "", None], pa.large_string())
 array("bool", "boolean", [*BOOLEANS, None], pa.bool_())
 array("null", "null", [None, None], pa.null())
 array("date32", "date", shown(DATES, str), pa.date32(), DATES)
 array("date64", "date", shown(DATES, str), pa.date64(), DATES)
 for unit in ("s", "ms", "us", "ns"):
-    array(f"timestamp[{unit}]", "timestamp", [iso(cut(v, unit), unit) for v in MOMENTS], pa.timestamp(unit), [cut(v, unit) for v in MOMENTS])
-    array(f"timestamp[{unit},UTC]", "timestamp", [iso(cut(v, unit), unit, "Z") for v in MOMENTS], pa.timestamp(unit, "UTC"), [cut(v, unit) for v in MOMENTS])
-    array(f"timestamp[{unit},Berlin]", "timestamp", [iso(cut(v, unit), unit, "Z") for v in MOMENTS], pa.timestamp(unit, "Europe/Berlin"), [v and cut(v, unit).replace(tzinfo=UTC) for v in MOMENTS])
+    # Nanoseconds reach from 1677 to 2262 only.
+    far = [] if unit == "ns" else [dt.datetime(1, 1, 1), dt.datetime(9999, 12, 31, 23, 59, 59, 999999)]
+    moments = [cut(v, unit) for v in [*far, *MOMENTS]]
+    array(f"timestamp[{unit}]", "timestamp", [iso(v, unit) for v in moments], pa.timestamp(unit), moments)
+    array(f"timestamp[{unit},UTC]", "timestamp", [iso(v, unit, "Z") for v in moments], pa.timestamp(unit, "UTC"), moments)
+    array(f"timestamp[{unit},Berlin]", "timestamp", [iso(v, unit, "Z") for v in moments], pa.timestamp(unit, "Europe/Berlin"), [v and v.replace(tzinfo=UTC) for v in moments])
     kept = [v for v in SPANS if v is None or unit != "s" or v.microseconds == 0]
     array(f"duration[{unit}]", "duration", shown(kept, span), pa.duration(unit), kept)
     type = pa.time32(unit) if unit in ("s", "ms") else pa.time64(unit)
@@ -183,8 +189,7 @@ def extension(name, kind, values, type, storage):
     ARRAYS[name] = (kind, pa.ExtensionArray.from_storage(type, storage), values)
 
 
-# The format has no text for these: the bytes and numbers that they are stored as are passed through.
-extension("extension<uuid>", "binary", shown(uuids, lambda u: b64(u.bytes)), pa.uuid(), pa.array(shown(uuids, lambda u: u.bytes), pa.binary(16)))
+extension("extension<uuid>", "text", shown(uuids, str), pa.uuid(), pa.array(shown(uuids, lambda u: u.bytes), pa.binary(16)))
 extension("extension<json>", "text", ['{"a": 1}', "36", None], pa.json_(pa.string()), pa.array(['{"a": 1}', "36", None]))
 extension("extension<bool8>", "number", [1, 0, None], pa.bool8(), pa.array([1, 0, None], pa.int8()))
 
@@ -248,9 +253,7 @@ for name, (kind, data, values) in ARRAYS.items():
         values = [v and v.rstrip("Z") + ".000" + ("Z" if v.endswith("Z") else "") for v in values]
     if name == "time[s]":
         values = [v and f"{v}.000" for v in values]
-    if kind == "binary" and "uuid" in name:
-        kind, values = "text", shown(uuids, str)
-    elif kind == "binary" and "fixed" not in name:
+    if kind == "binary" and "fixed" not in name:
         # Bytes without an annotation are text.
         kind, values = "text", shown([b for b in BYTES if b is None or b != b"\x00\xff\x80\n"], lambda b: b.decode())
         data = pa.array([b for b in BYTES if b != b"\x00\xff\x80\n"], pa.binary())
@@ -391,6 +394,8 @@ PANDAS = {
     "category of booleans": ("boolean", [*BOOLEANS, None], lambda v: pd.Series(pd.Categorical(v, categories=[True, False]))),
     "datetime64[ns]": ("timestamp", [iso(v, "ns") for v in MOMENTS[:3]] + [None], lambda v: pd.Series(MOMENTS, dtype="datetime64[ns]")),
     "datetime64[us, UTC]": ("timestamp", [iso(v, "us", "Z") for v in MOMENTS[:3]] + [None], lambda v: pd.Series(MOMENTS, dtype="datetime64[us, UTC]")),
+    # The number of the period is passed through, because a format without periods has no text for it.
+    "period": ("date", [649, 0, None], lambda v: pd.Series(pd.PeriodIndex(["2024-02", "1970-01", None], freq="M"))),
     "ArrowDtype(decimal)": ("decimal", decimals(38, 10), lambda v: pd.Series(v, dtype=pd.ArrowDtype(pa.decimal128(38, 10)))),
     "ArrowDtype(dictionary)": ("text", [*TEXTS, None], lambda v: pd.Series(v, dtype=pd.ArrowDtype(pa.string())).astype(pd.ArrowDtype(pa.dictionary(pa.int32(), pa.string())))),
     "ArrowDtype(bool)": ("boolean", [*BOOLEANS, None], lambda v: pd.Series(v, dtype=pd.ArrowDtype(pa.bool_()))),
@@ -407,7 +412,8 @@ for name, (kind, values, make) in PANDAS.items():
     if name != "Sparse":
         out = io.BytesIO()
         frame.to_parquet(out)
-        add(f"pandas parquet {name}", "parquet", kind, values, file=file(out.getvalue()))
+        # Parquet stores a period as a whole number without an annotation.
+        add(f"pandas parquet {name}", "parquet", "number" if name == "period" else kind, values, file=file(out.getvalue()))
     sent = PandasFrame(frame)
     try:
         # Decimals are sent as texts, with all digits.
@@ -450,6 +456,7 @@ AVRO = {
     "decimal(76,0)": ("decimal", decimals(76, 0)[:-1], {"type": "bytes", "logicalType": "decimal", "precision": 76}),
     "null or decimal of fixed": ("decimal", decimals(18, 4), ["null", {"type": "fixed", "name": "F", "size": 8, "logicalType": "decimal", "precision": 18, "scale": 4}]),
     "uuid": ("text", [str(u) for u in uuids[:-1]], {"type": "string", "logicalType": "uuid"}),
+    "uuid of fixed": ("text", [str(u) for u in uuids[:-1]], {"type": "fixed", "name": "F", "size": 16, "logicalType": "uuid"}, [u.bytes for u in uuids[:-1]]),
     "bytes": ("binary", [b64(b) for b in BYTES[:-1]], "bytes", BYTES[:-1]),
     "fixed": ("binary", [b64(b) for b in BYTES[1:3]], {"type": "fixed", "name": "F", "size": 4}, BYTES[1:3]),
     "date": ("date", [str(d) for d in DATES[:2]], {"type": "int", "logicalType": "date"}, DATES[:2]),
