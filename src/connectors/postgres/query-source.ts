@@ -32,7 +32,7 @@ const NUMERIC = 1700;
 const MONEY = 790;
 const JSONS = new Set([114, 3802]);
 const FLOATS = new Set([700, 701]);
-/** bit(n) and bit varying, whose digits are no decimal number; a single bit is 1 or 0. */
+/** bit(n) and bit varying, which are not decimal numbers; a single bit is 1 or 0. */
 const BIT = 1560;
 const BITS = new Set([BIT, 1562]);
 /** character(n), whose values are padded with blanks that do not count. */
