@@ -150,6 +150,13 @@ for bits in (16, 32, 64):
     kind = getattr(np, f"float{bits}")
     values = floats(kind)
     array(f"float{bits}", "number", values, getattr(pa, f"float{bits}")(), [None if v is None else kind(v) for v in values])
+# A column whose values are all small, or finite, is read on another path than one that has a single other value.
+for name, kind in (("int64", pa.int64()), ("uint64", pa.uint64())):
+    array(f"{name}, small", "number", [v for v in whole(64, name == "int64") if v is None or abs(v) < 2**53], kind)
+    array(f"{name}, largest", "number", [2**64 - 1 if name == "uint64" else -(2**63), None], kind)
+for name, kind in (("float32", np.float32), ("float64", np.float64)):
+    values = [v for v in floats(kind) if v is None or abs(v) < INF]
+    array(f"{name}, finite", "number", values, getattr(pa, name)())
 for bits, scales in {32: [(9, 0), (9, 2), (5, -2)], 64: [(18, 0), (18, 4)], 128: [(38, 0), (38, 10), (10, 3), (38, -3)], 256: [(76, 0), (76, 20), (50, 2), (76, -10), (76, 76)]}.items():  # fmt: skip
     for precision, scale in scales:
         type = getattr(pa, f"decimal{bits}")(precision, scale)
