@@ -14,6 +14,7 @@ import io
 import json
 import pathlib
 import sys
+import tempfile
 import uuid
 
 import duckdb
@@ -26,6 +27,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 HERE = pathlib.Path(__file__).parent
+FOLDER = pathlib.Path(tempfile.mkdtemp())
 D = decimal.Decimal
 UTC = dt.timezone.utc
 decimal.getcontext().prec = 100
@@ -365,7 +367,7 @@ for name, (kind, values) in DUCK.items():
     for row, value in enumerate([*values, None]):
         connection.execute(f"INSERT INTO t VALUES (CAST(? AS {type}), {row})", [value if value is None or kind not in ("number", "decimal") else digits(value)])
     given = [*values, None]
-    path = "/tmp/types-duck.parquet"
+    path = FOLDER / "duck.parquet"
     connection.execute(f"COPY t TO '{path}' (FORMAT parquet)")
     add(f"duckdb parquet {name}", "parquet", kind, given, file=file(pathlib.Path(path).read_bytes()))
     reader = connection.sql("SELECT * FROM t").to_arrow_table()
@@ -429,7 +431,7 @@ for name, (kind, values, make) in PANDAS.items():
     except Exception as error:
         print("the client refuses:", name, error.__class__.__name__, sent.kinds["x"], file=sys.stderr)
     if kind in ("number", "boolean", "text") and name in ("int64", "uint64", "float32", "float64", "bool", "object of texts", "object of integers", "category of texts", "Int64", "boolean", "category of integers", "str"):
-        path = "/tmp/types-fast.parquet"
+        path = str(FOLDER / "fast.parquet")
         try:
             fastparquet.write(path, frame, compression="SNAPPY")
         except Exception as error:
@@ -501,8 +503,6 @@ carriers["avro union of several types"] = {"format": "avro", "kind": "mixed", "v
 
 def messages(text):
     """The classes of a .proto file."""
-    import tempfile
-
     from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
     from grpc_tools import protoc
 
