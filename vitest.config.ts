@@ -80,6 +80,7 @@ const environmentOf = (tier: string, seed: string, isWhole: boolean, byNpmTest: 
   // Threads of Python libraries spin while they wait for each other, which multiplies their CPU seconds on a busy machine.
   OMP_NUM_THREADS: '1',
   OPENBLAS_NUM_THREADS: '1',
+  GOMP_SPINCOUNT: '0',
   // Python compiles each module once, and into no folder of the sources.
   PYTHONDONTWRITEBYTECODE: '',
   PYTHONPYCACHEPREFIX: path.resolve('.cache/python/compiled'),
