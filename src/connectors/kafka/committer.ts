@@ -10,7 +10,7 @@ import { SluiceError } from '../../core/errors.ts';
 import { kafkaClient, openTransactionalWriter } from './choose-client.ts';
 import type { BatchCompression } from './client/codecs.ts';
 import type { KafkaConnection } from './client/connection.ts';
-import type { MemberIdentity, Rounds, TransactionalWriter } from './client/kafka-client.ts';
+import type { MemberIdentity, Rounds, TopicIds, TransactionalWriter } from './client/kafka-client.ts';
 import type { BatchResult, MicroBatch } from './client/records.ts';
 import type { PartitionReport, TransactionReport } from './observer.ts';
 import { type PlanOptions, type SendPlan, SendPlanner } from './send-plan.ts';
@@ -41,6 +41,8 @@ interface CommitQueueOptions {
  */
 export class CommitQueue {
   readonly partition: number;
+  /** The topic from which the records of the partition were read; null: unknown. */
+  topicId: string | null = null;
   readonly #options: CommitQueueOptions;
   #waiting: Answered[] = [];
   #taken: readonly Answered[] = [];
@@ -165,7 +167,7 @@ export interface CommitterHost {
   /** The member identity in the current assignment; null: offsets are not fenced by generation. */
   identity(): MemberIdentity | null;
   /** Commits offsets outside of transactions. */
-  commit(offsets: ReadonlyMap<number, bigint>): Promise<void>;
+  commit(offsets: ReadonlyMap<number, bigint>, topicIds?: TopicIds): Promise<void>;
   /**
    * Called when a new writer is ready. From then on, the broker rejects all older writers of its transactional ID.
    * `ms`: duration of the fencing.
@@ -180,7 +182,7 @@ export interface CommitterHost {
  * Writes rounds and commits the offsets `next`, in one transaction. With at-least-once delivery, commits after writing.
  */
 interface Sender {
-  send(rounds: Rounds, next: ReadonlyMap<number, bigint>): Promise<void>;
+  send(rounds: Rounds, next: ReadonlyMap<number, bigint>, topicIds: TopicIds): Promise<void>;
   discard(): Promise<void>;
 }
 
@@ -302,17 +304,18 @@ export class Committer {
       await planner.add(item.result.rejected, 'dead_letter');
     }
     const plan = planner.finish();
-    await this.#write(plan, new Map([...taken].map(([queue, items]) => [queue.partition, items.at(-1)!.batch.next])));
+    const next = new Map([...taken].map(([queue, items]) => [queue.partition, items.at(-1)!.batch.next]));
+    await this.#write(plan, next, new Map([...taken.keys()].map((queue) => [queue.partition, queue.topicId])));
     const ms = monotonicMs() - began;
     for (const [item, n] of oversized) item.result.committed?.(n);
     const partitions = [...taken].map(([{ partition }, items]) => reportOf(partition, items, oversized));
     this.#host.written({ partitions, retimed: plan.retimed, bytes: plan.bytes, ms });
   }
 
-  async #write({ rounds }: SendPlan, next: ReadonlyMap<number, bigint>): Promise<void> {
+  async #write({ rounds }: SendPlan, next: ReadonlyMap<number, bigint>, topicIds: TopicIds): Promise<void> {
     const writer = await this.#writing();
     try {
-      await writer.send(rounds, next);
+      await writer.send(rounds, next, topicIds);
     } catch (error) {
       throw await this.#learnFrom(error, rounds);
     }
@@ -348,16 +351,17 @@ export class Committer {
     if (transactionalId === null) {
       const writer = kafkaClient().writer({ connection, compression });
       await connected(writer, () => writer.connect());
-      const send = async (rounds: Rounds, next: ReadonlyMap<number, bigint>) => {
+      const send = async (rounds: Rounds, next: ReadonlyMap<number, bigint>, topicIds: TopicIds) => {
         await writer.write(rounds);
-        await this.#host.commit(next);
+        await this.#host.commit(next, topicIds);
       };
       return { send, discard: () => writer.discard() };
     }
     const writer = openTransactionalWriter({ connection, compression, transactionTimeoutMs, transactionalId });
     await connected(writer, () => this.#fence(writer));
     return {
-      send: (rounds, next) => writer.writeTransaction(rounds, { group, topic, next, member: this.#host.identity() }),
+      send: (rounds, next, topicIds) =>
+        writer.writeTransaction(rounds, { group, topic, next, topicIds, member: this.#host.identity() }),
       discard: () => writer.discard(),
     };
   }

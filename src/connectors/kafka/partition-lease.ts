@@ -43,7 +43,7 @@ import { backoffMs, isHopeless, kafkaError, reasonOf } from './client/failures.t
 import type { BatchResult, IncomingRecord, MicroBatch } from './client/records.ts';
 import { type CommitQueue, Committer, type CommitterHost, type CommitterOptions } from './committer.ts';
 import { type BatchLimits, PartitionBuffer } from './partition-buffer.ts';
-import { type StartPolicy, startOffset } from './reading-options.ts';
+import { type Start, type StartPolicy, startOffset } from './reading-options.ts';
 
 export interface LeaseOptions extends BatchLimits, StartPolicy {
   delivery: 'exactly_once' | 'at_least_once';
@@ -59,8 +59,8 @@ export interface LeaseHost extends CommitterHost {
   process(batch: MicroBatch, signal: AbortSignal): Promise<BatchResult>;
   /** Resolves when the next batch may start, or `signal` is aborted. */
   ready(signal: AbortSignal): Promise<void>;
-  /** Starts reading at `offset`. `end`: end of the partition at the time of the query. */
-  startAt(partition: number, offset: bigint, end: bigint): void;
+  /** Starts reading. */
+  startAt(partition: number, start: Start): void;
   /** Stops reading the partition until `startAt`. */
   halt(partition: number): void;
   isMember(): Promise<boolean>;
@@ -174,11 +174,12 @@ export class PartitionLease {
     });
     const fencing = delivery === 'exactly_once' && commits.fencing;
     const [queue] = await Promise.all([opening, fencing ? this.#fenceEarlierReleases() : null]);
-    const { offset, end } = await startOffset(this.#host.directory, this.#options, this.partition, this.#host);
+    const start = await startOffset(this.#host.directory, this.#options, this.partition, this.#host);
     if (this.#closing.signal.aborted) return queue;
     this.#buffer = new PartitionBuffer(topic, this.partition, this.#options);
     this.#queue = queue;
-    this.#host.startAt(this.partition, offset, end);
+    queue.topicId = start.topicId;
+    this.#host.startAt(this.partition, start);
     return queue;
   }
 

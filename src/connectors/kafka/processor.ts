@@ -302,7 +302,7 @@ export class TransactionalProcessor {
           throw new SluiceError('kafka_rebalanced', 'this member is not in the group');
         return this.#byGeneration ? this.#identity : null;
       },
-      commit: (offsets) => this.#consumer.commit(offsets),
+      commit: (offsets, topicIds) => this.#consumer.commit(offsets, topicIds),
       fenced: (ms) => {
         this.counters.fences++;
         observer?.onFence?.({ ms });
@@ -347,13 +347,13 @@ export class TransactionalProcessor {
           signal.removeEventListener('abort', onAbort);
         }
       },
-      startAt: (partition, offset, end) => {
+      startAt: (partition, { offset, end, topicId }) => {
         this.#inFlight.forget(partition);
         const before = this.#progress.get(partition);
         const { goal = end, written = false } = before ?? {};
         const [fetched, offered, next] = [offset, offset, offset];
         this.#progress.set(partition, { goal, fetched, offered, next, written });
-        this.#consumer.startAt(partition, offset);
+        this.#consumer.startAt(partition, offset, topicId);
         if (this.#gate) this.#consumer.pause([partition]);
         this.#lag.start(partition, offset, end);
         this.#endIfCaughtUp();

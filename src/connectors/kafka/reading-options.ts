@@ -9,20 +9,27 @@ import type { KafkaObserver } from './observer.ts';
 import type { BatchLimits } from './partition-buffer.ts';
 import type { TopicDirectory } from './topic-directory.ts';
 
+/** An offset with the topic that it belongs to. */
+export interface TopicOffset {
+  readonly offset: bigint;
+  /** null: unknown. */
+  readonly topicId: string | null;
+}
+
 /** Stores the offsets of partitions instead of the consumer group. */
 export interface OffsetKeeper {
   /**
    * The offset at which a partition continues; null: reading it has never started.
    * @throws SluiceError; a non-retryable error ends reading
    */
-  committed(partition: number): Promise<bigint | null>;
+  committed(partition: number): Promise<TopicOffset | null>;
   /**
    * Called before the first write if reading starts at an offset other than the stored one. Either `stored` is null
    * because the partition was never read, or the topic no longer has the stored offset. `at`: the start offset.
    */
-  begin(partition: number, stored: bigint | null, at: bigint): Promise<void>;
-  /** Called when reading starts at `offset`. */
-  started(partition: number, offset: bigint): void;
+  begin(partition: number, stored: TopicOffset | null, at: TopicOffset): Promise<void>;
+  /** Called when reading starts. */
+  started(partition: number, at: TopicOffset): void;
 }
 
 export interface ReadingOptions {
@@ -119,8 +126,7 @@ export interface StartPolicy {
   onLost?: ((partition: number, offset: bigint) => void) | undefined;
 }
 
-export interface Start {
-  offset: bigint;
+export interface Start extends TopicOffset {
   /** End of the partition at the time of the query, after records of open transactions. */
   end: bigint;
 }
@@ -132,37 +138,57 @@ export interface Start {
 const SHORT_LOOKS = 5;
 const SHORT_LOOK_MS = 1_000;
 
+/** Reads what determines the start offset of a partition. */
+interface StartQueries extends Pick<TopicDirectory, 'range' | 'topicId'> {
+  /** The committed offset; null: none. A different topic ID means that it belongs to an earlier topic. */
+  committed(group: string, topic: string, partition: number): Promise<bigint | null | TopicOffset>;
+}
+
 /**
  * The start offset of a partition: the committed offset, unless the group has none or the topic no longer has it. If
  * the start is the end of the partition (`latest`) or replaces a lost offset, it is committed immediately. Otherwise a
  * restart before the first answer would skip records or report the loss again.
+ *
+ * The topic ID is queried first. If the topic is created again at any later time, reading with this ID fails, and the
+ * start offset is determined again.
  * @throws SluiceError kafka_offset_lost | kafka_rebalanced (the partition no longer belongs to the member)
  */
 export async function startOffset(
-  directory: Pick<TopicDirectory, 'committed' | 'range'>,
+  directory: StartQueries,
   policy: StartPolicy,
   partition: number,
   member: Pick<GroupMember, 'commit'>,
 ): Promise<Start> {
   const { group, topic, startAt, onOffsetLost } = policy;
-  const committed = await directory.committed(group, topic, partition);
+  let topicId = await directory.topicId(topic);
+  const found = await directory.committed(group, topic, partition);
+  const { offset: committed, topicId: of } =
+    found !== null && typeof found === 'object' ? found : { offset: found, topicId: null };
+  const isOther = () => of !== null && topicId !== null && of !== topicId;
   let { low, high, end } = await directory.range(topic, partition);
-  for (let look = 1; committed !== null && committed > high && look < SHORT_LOOKS; look++) {
+  for (let look = 1; committed !== null && (isOther() || committed > high) && look < SHORT_LOOKS; look++) {
     await sleep(SHORT_LOOK_MS);
+    topicId = await directory.topicId(topic);
     ({ low, high, end } = await directory.range(topic, partition));
   }
-  if (committed === null && startAt === 'latest') await member.commit(new Map([[partition, high]]));
-  if (committed === null) return { offset: startAt === 'earliest' ? low : high, end };
-  if (committed >= low && committed <= high) return { offset: committed, end };
+  const commit = (offset: bigint) => member.commit(new Map([[partition, offset]]), new Map([[partition, topicId]]));
+  if (committed === null) {
+    const offset = startAt === 'earliest' ? low : high;
+    if (startAt === 'latest') await commit(offset);
+    return { offset, end, topicId };
+  }
+  if (!isOther() && committed >= low && committed <= high) return { offset: committed, end, topicId };
   if (onOffsetLost !== 'stop') {
     const offset = onOffsetLost === 'earliest' ? low : high;
-    await member.commit(new Map([[partition, offset]]));
+    await commit(offset);
     policy.onLost?.(partition, offset);
-    return { offset, end };
+    return { offset, end, topicId };
   }
   throw new SluiceError(
     'kafka_offset_lost',
-    `partition ${partition} of ${topic} has offsets ${low} to ${high}, but the committed offset is ${committed}`,
+    isOther()
+      ? `the topic ${topic} was deleted and created again: the stored offset ${committed} of partition ${partition} belongs to the earlier topic`
+      : `partition ${partition} of ${topic} has offsets ${low} to ${high}, but the committed offset is ${committed}`,
     { extra: { topic, partition, committed: String(committed), low: String(low), high: String(high) } },
   );
 }

@@ -109,6 +109,11 @@ export class TopicDirectory {
     return this.#admin.committed(group, topic, [...Array(partitions).keys()]);
   }
 
+  /** The current ID of the topic; null: topic IDs are not supported. */
+  topicId(topic: string): Promise<string | null> {
+    return this.#admin.topicId(topic);
+  }
+
   /** First and last offset of every partition. */
   ranges(topic: string): Promise<ReadonlyMap<number, PartitionRange>> {
     return this.#admin.ranges(topic);

@@ -7,7 +7,7 @@ import type { Held } from '../../core/flow.ts';
 import { saysOf } from '../../core/log.ts';
 import { kafkaClient } from './choose-client.ts';
 import { backoffMs, isHopeless, kafkaError } from './client/failures.ts';
-import type { GroupMember } from './client/kafka-client.ts';
+import type { GroupMember, TopicIds } from './client/kafka-client.ts';
 import type { IncomingRecord, MicroBatch } from './client/records.ts';
 import { LagMeter } from './lag.ts';
 import type { KafkaObserver } from './observer.ts';
@@ -20,6 +20,7 @@ import {
   type Start,
   startOffset,
   startPolicyOf,
+  type TopicOffset,
 } from './reading-options.ts';
 import { TopicDirectory } from './topic-directory.ts';
 
@@ -44,6 +45,8 @@ interface Slot {
   /** Offset after the fetched records. */
   fetched: bigint;
   goal: bigint;
+  /** The topic that the records belong to; null: unknown. */
+  topicId: string | null;
 }
 
 /** Maximum number of batches, over all partitions, that wait for the iterator. */
@@ -151,13 +154,17 @@ export class TopicReader implements AsyncDisposable {
   async commit(positions: ReadonlyMap<number, bigint>): Promise<readonly number[]> {
     const lost: number[] = [];
     const safe = new Map<number, bigint>();
+    const topicIds = new Map<number, string | null>();
     for (const [partition, next] of positions) {
-      if (next <= (this.#slots.get(partition)?.delivered ?? -1n)) safe.set(partition, next);
-      else lost.push(partition);
+      const slot = this.#slots.get(partition);
+      if (slot && next <= slot.delivered) {
+        safe.set(partition, next);
+        topicIds.set(partition, slot.topicId);
+      } else lost.push(partition);
     }
     if (safe.size === 0) return lost;
     try {
-      await this.#consumer.commit(safe);
+      await this.#consumer.commit(safe, topicIds);
       for (const [partition, next] of safe) this.#lag.committed(partition, next);
     } catch (error) {
       if (!(error instanceof SluiceError && error.code === 'kafka_rebalanced')) throw error;
@@ -223,13 +230,13 @@ export class TopicReader implements AsyncDisposable {
     const { topic } = this.#options;
     for (let failures = 0; generation === this.#generation && !this.#ended; failures++) {
       try {
-        const { offset, end } = await this.#startOf(partition);
+        const { offset, end, topicId } = await this.#startOf(partition);
         if (generation !== this.#generation || this.#ended || this.#slots.has(partition)) return;
-        this.#options.offsets?.started(partition, offset);
+        this.#options.offsets?.started(partition, { offset, topicId });
         const buffer = new PartitionBuffer(topic, partition, batchLimitsOf(this.#options));
         this.#inFlight.forget(partition);
-        this.#slots.set(partition, { buffer, delivered: offset, fetched: offset, goal: end });
-        this.#consumer.startAt(partition, offset);
+        this.#slots.set(partition, { buffer, delivered: offset, fetched: offset, goal: end, topicId });
+        this.#consumer.startAt(partition, offset, topicId);
         this.#lag.start(partition, offset, end);
         this.#changed();
         return await this.#pump(buffer);
@@ -245,8 +252,9 @@ export class TopicReader implements AsyncDisposable {
     const policy = startPolicyOf(this.#options, this.#options.observer);
     const { offsets } = this.#options;
     if (!offsets) return startOffset(this.#directory, policy, partition, this.#consumer);
-    let stored: bigint | null = null;
+    let stored: TopicOffset | null = null;
     const directory = {
+      topicId: (topic: string) => this.#directory.topicId(topic),
       committed: async () => {
         stored = await offsets.committed(partition);
         return stored;
@@ -254,7 +262,8 @@ export class TopicReader implements AsyncDisposable {
       range: (topic: string, of: number) => this.#directory.range(topic, of),
     };
     const keeper = {
-      commit: async (at: ReadonlyMap<number, bigint>) => offsets.begin(partition, stored, at.get(partition)!),
+      commit: async (at: ReadonlyMap<number, bigint>, topicIds?: TopicIds) =>
+        offsets.begin(partition, stored, { offset: at.get(partition)!, topicId: topicIds?.get(partition) ?? null }),
     };
     return startOffset(directory, policy, partition, keeper);
   }

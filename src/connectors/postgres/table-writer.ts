@@ -2,7 +2,8 @@
 //
 // The protocol:
 // 1. The next offset of a partition is stored only in `sluice_offsets`. It is read when the partition is assigned, and
-//    after every failure.
+//    after every failure. It is stored with the ID of the topic: an offset of a topic that was deleted and created
+//    again is an offset that was lost.
 // 2. A transaction first changes the offset of the partition from the value that this member knows (compare and set).
 //    This locks the row, so another member waits. If this member stalled and another member has changed the offset, the
 //    transaction changes nothing and rolls back. So the protocol depends on no clock and no group session.
@@ -16,7 +17,7 @@ import { copyIn } from './copy-in.ts';
 import { connectDatabase, type Database, type DatabaseSettings, disconnect } from './database.ts';
 import { databaseError, sqlStateOf } from './faults.ts';
 import { listOf, sqlIdentifier, sqlName, type TableName, tableName } from './names.ts';
-import { OffsetTable } from './offset-table.ts';
+import { OffsetTable, type StoredOffset } from './offset-table.ts';
 import { ensureTable } from './own-table.ts';
 import { LETTER_KEY, LETTER_LAYOUT } from './record-rows.ts';
 import { copyInto, createStaging, createTarget, insertFrom, inspectTarget, STAGING, type StoredColumn, type Target } from './table-layout.ts'; // biome-ignore format: one line
@@ -37,9 +38,9 @@ interface TableWriterOptions {
 interface TableBatch {
   partition: number;
   /** The offset of the partition in `sluice_offsets`, as far as this member knows; null: none is stored. */
-  from: bigint | null;
+  from: StoredOffset | null;
   /** Offset after the last record. */
-  to: bigint;
+  to: StoredOffset;
   columns: readonly StoredColumn[];
   /** CSV lines in the order of `columns`. */
   rows: string;
@@ -75,7 +76,7 @@ export class TableWriter {
   }
 
   /** The next offset of the partition; null: nothing was written yet. @throws SluiceError database_* */
-  committed(partition: number): Promise<bigint | null> {
+  committed(partition: number): Promise<StoredOffset | null> {
     return this.#attempt((client) => this.#offsets.read(client, partition));
   }
 
@@ -83,7 +84,7 @@ export class TableWriter {
    * Replaces the offset `stored` of a partition by its start offset `at`, before the first write.
    * @throws SluiceError database_* | Overtaken
    */
-  begin(partition: number, stored: bigint | null, at: bigint): Promise<void> {
+  begin(partition: number, stored: StoredOffset | null, at: StoredOffset): Promise<void> {
     return this.#attempt((client) => this.#offsets.advance(client, partition, stored, at));
   }
 

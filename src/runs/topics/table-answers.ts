@@ -2,7 +2,7 @@
 // of a micro-batch; src/connectors/postgres/table-writer.ts describes the protocol.
 
 import type { KafkaObserver } from '../../connectors/kafka/observer.ts';
-import type { OffsetKeeper } from '../../connectors/kafka/reading-options.ts';
+import type { OffsetKeeper, TopicOffset } from '../../connectors/kafka/reading-options.ts';
 import type { PlacedBatch, TopicReader } from '../../connectors/kafka/topic-reader.ts';
 import { Overtaken } from '../../connectors/postgres/offset-table.ts';
 import type { PostgresSink } from '../../connectors/postgres/postgres-options.ts';
@@ -23,9 +23,11 @@ const MAX_WAIT_MS = 10_000;
 /** Position in a partition since the partition was assigned or restarted. */
 interface Position {
   /** Offset stored in the database. */
-  stored: bigint | null;
+  stored: TopicOffset | null;
   /** Offset of the next batch; null if reading has not started. */
   next: bigint | null;
+  /** The topic that is read; null: unknown. */
+  topicId: string | null;
 }
 
 export class TableAnswers implements AnswerSink {
@@ -61,16 +63,16 @@ export class TableAnswers implements AnswerSink {
     this.offsets = {
       committed: async (partition) => {
         const stored = await this.#ask(() => this.#offsetReader.committed(partition));
-        this.#positions.set(partition, { stored, next: null });
+        this.#positions.set(partition, { stored, next: null, topicId: null });
         return stored;
       },
       begin: async (partition, stored, at) => {
         await this.#ask(() => this.#offsetReader.begin(partition, stored, at));
-        this.#positions.set(partition, { stored: at, next: null });
+        this.#positions.set(partition, { stored: at, next: null, topicId: null });
       },
-      started: (partition, offset) => {
+      started: (partition, { offset, topicId }) => {
         const position = this.#positions.get(partition);
-        if (position) position.next = offset;
+        if (position) Object.assign(position, { next: offset, topicId });
       },
     };
   }
@@ -85,9 +87,12 @@ export class TableAnswers implements AnswerSink {
   }
 
   /**
-   * Rejects a batch that does not start at the current position, because such a batch belongs to an ended assignment.
+   * Rejects a batch of an ended assignment. After a restart of the partition, such a batch can be of an earlier topic, or
+   * does not start at the current position.
    */
-  accepts({ partition, from }: PlacedBatch): boolean {
+  accepts(batch: PlacedBatch): boolean {
+    const { partition, from } = batch;
+    if (!this.#reader!.isCurrent(batch)) return false;
     if (this.#positions.get(partition)?.next === from) return true;
     this.#reader!.restart(partition);
     return false;
@@ -104,8 +109,9 @@ export class TableAnswers implements AnswerSink {
     const position = this.#positions.get(partition)!;
     try {
       const text = rows.join('');
-      await this.#writer.write({ partition, from: position.stored, to: next, columns, rows: text, letters: letters.join('') }); // biome-ignore format: one line
-      position.stored = next;
+      const to = { offset: next, topicId: position.topicId };
+      await this.#writer.write({ partition, from: position.stored, to, columns, rows: text, letters: letters.join('') }); // biome-ignore format: one line
+      position.stored = to;
       position.next = next;
       unit.settle();
       this.#observer.onTransaction?.({

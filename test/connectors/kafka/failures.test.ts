@@ -238,6 +238,61 @@ requireKafka('failures of Kafka', () => {
     await processor.stop(1_000);
   });
 
+  /** Replaces a topic by a new one with the same name and 30 records, without reading it meanwhile. */
+  async function recreate(topic: string): Promise<void> {
+    const admin = await cluster.admin();
+    await admin.deleteTopics({ topics: [topic] });
+    await until(async () => !(await admin.listTopics()).includes(topic), 'the topic is deleted');
+    await cluster.createTopic(topic, 1);
+    await produce(cluster, topic, numbered(30, 1, 100));
+  }
+
+  test('a topic that is created again while nothing is fetched is read from its beginning', async () => {
+    const topic = await cluster.createTopic('unseen', 1);
+    const outputTopic = await cluster.createTopic('unseen-out');
+    await produce(cluster, topic, numbered(10));
+    const processor = await TransactionalProcessor.start(options(topic, { outputTopic, fetchWaitMs: 1 }));
+    const keys = async () => (await readTopic(cluster, outputTopic)).map(({ key }) => key);
+    await until(async () => (await keys()).length === 10, 'the records of the first topic');
+    processor.pause('test');
+    await recreate(topic);
+    processor.resume();
+    await until(async () => (await keys()).includes('k129'), 'the last record');
+    expect(await keys()).toEqual([...numbered(10), ...numbered(30, 1, 100)].map(({ key }) => key));
+    await processor.stop(1_000);
+  });
+
+  test.each(['exactly_once', 'at_least_once'] as const)(
+    'an offset of the earlier topic that is committed after the topic was created again is not used: %s',
+    async (delivery) => {
+      const topic = await cluster.createTopic(`stale-${delivery}`, 1);
+      const outputTopic = await cluster.createTopic(`stale-${delivery}-out`);
+      await produce(cluster, topic, numbered(10));
+      const begun = Promise.withResolvers<void>();
+      const gate = Promise.withResolvers<void>();
+      const processor = await TransactionalProcessor.start({
+        ...options(topic, { outputTopic, delivery, fetchWaitMs: 1, batchRows: 10 }),
+        process: async ({ records }) => {
+          begun.resolve();
+          await gate.promise;
+          return { outputs: records.map((record) => answerTo(record, record.value)), rejected: [] };
+        },
+      });
+      await begun.promise;
+      processor.pause('test');
+      await recreate(topic);
+      gate.resolve();
+      const keys = async () => (await readTopic(cluster, outputTopic)).map(({ key }) => key);
+      await until(async () => (await keys()).includes('k9'), 'the records of the first topic');
+      processor.resume();
+      await until(async () => (await keys()).includes('k129'), 'the last record');
+      expect((await keys()).filter((key) => key !== null && numbered(30, 1, 100).some((r) => r.key === key))).toEqual(
+        numbered(30, 1, 100).map(({ key }) => key),
+      );
+      await processor.stop(1_000);
+    },
+  );
+
   test('a batch that cannot be unpacked ends the run and is named', async () => {
     const topic = await cluster.createTopic('broken');
     const connection = { brokers: cluster.brokers };

@@ -131,6 +131,47 @@ kafka: { brokers: ["${cluster.brokers[0]}"], session_timeout_ms: 2000 }
       expect(await places()).toEqual([...left, ...behind(2 * ROUND + REJECTED, ROUND - REJECTED)]);
     });
 
+    test.each([
+      { how: 'stop', rows: 0, code: 1 },
+      { how: 'earliest', rows: 800, code: 0 },
+      { how: 'latest', rows: 0, code: 0 },
+    ])('a topic that was created again: on_offset_lost $how', async ({ how, rows, code }) => {
+      const folder = scratch();
+      const name = `again_${how}`;
+      const file = pipeline(folder, name, {
+        source: `, until_caught_up: true, on_offset_lost: ${how}`,
+        sink: `${name}_rows, mode: merge, key: [id]`,
+        rest: 'on_invalid: report',
+      });
+      const run = () => sluiceHere(['run', file], { cwd: folder, env: { DB: server.url } });
+      const fill = async (count: number, from: number) => {
+        await cluster.createTopic(name, 1);
+        const messages = Array.from({ length: count }, (_, i) => ({ id: from + i, ...applications[i % 100] }));
+        await produce(
+          cluster,
+          name,
+          messages.map((m) => ({ key: `k${m.id}`, value: JSON.stringify(m), partition: 0 })),
+        );
+      };
+      await fill(300, 0);
+      const first = await run();
+      expect(first.code, first.stderr).toBe(0);
+      expect(await countOf(`${name}_rows`)).toBe(300);
+      const admin = await cluster.admin();
+      await admin.deleteTopics({ topics: [name] });
+      await until(async () => !(await admin.listTopics()).includes(name), 'the topic is deleted');
+      await fill(800, 1000);
+      const second = await run();
+      expect(second.code, second.stderr).toBe(code);
+      if (how === 'stop') expect(second.stderr).toMatch(/kafka_offset_lost.*was deleted and created again/s);
+      expect(await countOf(`${name}_rows`)).toBe(300 + rows);
+      const stored = await server.query(`SELECT next_offset::int AS n FROM sluice_offsets WHERE pipeline = '${name}'`);
+      expect(stored.rows).toEqual([{ n: how === 'stop' ? 300 : 800 }]);
+      const third = await run();
+      expect(third.code, third.stderr).toBe(code);
+      expect(await countOf(`${name}_rows`)).toBe(300 + rows);
+    });
+
     test('a merge keeps the last prediction of each key', async () => {
       const folder = scratch();
       await cluster.createTopic('last', 1);

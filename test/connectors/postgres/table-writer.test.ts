@@ -16,9 +16,9 @@ requirePostgres('a table that a topic is written to', () => {
     return () => server.stop();
   });
 
-  const writer = (table: string) =>
+  const writer = (table: string, url = server.url) =>
     new TableWriter({
-      database: { url: server.url, connect_timeout_ms: 5000, statement_timeout_ms: 60_000 },
+      database: { url, connect_timeout_ms: 5000, statement_timeout_ms: 60_000 },
       table,
       mode: 'append',
       key: [],
@@ -44,10 +44,10 @@ requirePostgres('a table that a topic is written to', () => {
   }
 
   /** A batch of one row. */
-  const batch = (partition: number, from: bigint | null, to: bigint) => ({
+  const batch = (partition: number, from: bigint | null, to: bigint, topicId: string | null = null) => ({
     partition,
-    from,
-    to,
+    from: from === null ? null : { offset: from, topicId },
+    to: { offset: to, topicId },
     columns: COLUMNS,
     rows: `${partition}\n`,
     letters: '',
@@ -63,6 +63,39 @@ requirePostgres('a table that a topic is written to', () => {
     expect((await server.query('SELECT count(*)::int AS n FROM rows WHERE x = 0')).rows).toEqual([{ n: 2 }]);
     await own.close();
     await other.close();
+  });
+
+  test('an offset of an earlier topic is not the offset of the topic, even if the number is the same', async () => {
+    const own = writer('rows');
+    await own.write(batch(2, null, 1n, 'a'));
+    await expect(own.write(batch(2, 1n, 2n, 'b'))).rejects.toMatchObject({ code: 'database_failed' });
+    await own.begin(2, { offset: 1n, topicId: 'a' }, { offset: 0n, topicId: 'b' });
+    expect(await own.committed(2)).toEqual({ offset: 0n, topicId: 'b' });
+    await own.write(batch(2, 0n, 2n, 'b'));
+    expect((await server.query('SELECT count(*)::int AS n FROM rows WHERE x = 2')).rows).toEqual([{ n: 2 }]);
+    await own.close();
+  });
+
+  test.each([true, false])('a table of offsets without topic ids; the role owns it: %s', async (owns) => {
+    const schema = `earlier_${owns}`;
+    await server.query(`CREATE SCHEMA ${schema}; CREATE ROLE ${schema} LOGIN PASSWORD 'p';
+      CREATE TABLE ${schema}.rows (x int);
+      CREATE TABLE ${schema}.sluice_offsets (pipeline text, target text, topic text, partition integer,
+        next_offset bigint NOT NULL, updated_at timestamptz NOT NULL DEFAULT now(),
+        PRIMARY KEY (pipeline, target, topic, partition));
+      INSERT INTO ${schema}.sluice_offsets VALUES ('g', 'rows', 't', 0, 5);
+      GRANT USAGE ON SCHEMA ${schema} TO ${schema}; GRANT ALL ON ALL TABLES IN SCHEMA ${schema} TO ${schema};
+      ${owns ? `ALTER TABLE ${schema}.sluice_offsets OWNER TO ${schema}` : ''}`);
+    const url = new URL(server.url);
+    [url.username, url.password] = [schema, 'p'];
+    const own = writer(`${schema}.rows`, url.href);
+    expect(await own.committed(0)).toEqual({ offset: 5n, topicId: null });
+    await own.write({ ...batch(0, 5n, 6n), to: { offset: 6n, topicId: 'a' } });
+    expect(await own.committed(0)).toEqual({ offset: 6n, topicId: owns ? 'a' : null });
+    await own.write(batch(0, 6n, 7n, 'a'));
+    await own.write(batch(1, null, 1n, 'a'));
+    expect(await own.committed(1)).toEqual({ offset: 1n, topicId: owns ? 'a' : null });
+    await own.close();
   });
 
   test('a transfer of a file is not ended', async () => {

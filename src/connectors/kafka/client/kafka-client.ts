@@ -65,8 +65,13 @@ export interface TopicAdmin {
   /** First and last offset of every partition. */
   ranges(topic: string): Promise<ReadonlyMap<number, PartitionRange>>;
   /**
-   * Committed offsets of the group by partition. null: the partition has no committed offset. Partitions that do not
-   * exist are missing. A client with transactions waits some seconds until no open transaction can change an offset
+   * The ID of the topic, which a topic that is created again does not share. null: the brokers or the client do not
+   * verify topic IDs when they read (Kafka 3.1 and later).
+   */
+  topicId(topic: string): Promise<string | null>;
+  /**
+   * Committed offsets of the group by partition. null: the partition has no committed offset. 0: the offset was
+   * committed for an earlier topic with the same name. Partitions that do not exist are missing. A client with transactions waits some seconds until no open transaction can change an offset
    * (KIP-447, `require_stable`), if the broker supports this. Only the given partitions are requested, because
    * partitions of other members nearly always have an open transaction.
    */
@@ -212,17 +217,20 @@ export interface GroupMember {
    * @throws SluiceError an error that no retry can fix, or a failure of the first connection
    */
   start(): Promise<void>;
-  /** Starts or continues reading at `offset`. */
-  startAt(partition: number, offset: bigint): void;
+  /**
+   * Starts or continues reading at `offset`. If `topicId` is given, and the topic with this ID was deleted and created
+   * again, the partition is revoked and assigned again.
+   */
+  startAt(partition: number, offset: bigint, topicId?: string | null): void;
   pause(partitions: readonly number[]): void;
   resume(partitions: readonly number[]): void;
   /** Whether the coordinator confirmed this member at the last heartbeat. Never rejects. */
   isMember(): Promise<boolean>;
   /**
-   * Commits offsets outside of transactions.
+   * Commits offsets outside of transactions. `topicIds`: the topics that the offsets belong to.
    * @throws SluiceError kafka_rebalanced if the generation of this member has ended
    */
-  commit(offsets: ReadonlyMap<number, bigint>): Promise<void>;
+  commit(offsets: ReadonlyMap<number, bigint>, topicIds?: TopicIds): Promise<void>;
   /**
    * Leaves the group. A static member leaves too: its name may never return, for example after a pod is replaced, and
    * its partitions would stay unread for the session timeout. Idempotent. Ends within 2 s even if the broker does not
@@ -261,11 +269,15 @@ export interface PlannedBatch {
 /** Rounds are written in order. A round has at most one batch per partition. */
 export type Rounds = readonly (readonly PlannedBatch[])[];
 
+/** The ID of the topic that the offset of a partition belongs to, by partition; null: unknown. */
+export type TopicIds = ReadonlyMap<number, string | null>;
+
 export interface OffsetsToCommit {
   readonly group: string;
   readonly topic: string;
   /** Offset to commit by partition: one past the last record. */
   readonly next: ReadonlyMap<number, bigint>;
+  readonly topicIds?: TopicIds;
   /**
    * null: offsets are not fenced by generation, because the transactional ID alone identifies the owner of the
    * partition.

@@ -72,6 +72,11 @@ class KafkajsAdmin implements TopicAdmin {
     });
   }
 
+  /** kafkajs supports no request with topic IDs. */
+  async topicId(): Promise<null> {
+    return null;
+  }
+
   /** Returns null if this user lacks the permission to read settings, which is separate. */
   async settings(topic: string, names: readonly string[]): Promise<ReadonlyMap<string, string> | null> {
     try {

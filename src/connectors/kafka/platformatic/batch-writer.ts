@@ -27,6 +27,7 @@ import {
   produceV8,
   txnOffsetCommitV3,
 } from './kafka-protocol.ts';
+import { markedOffsets } from './offset-marks.ts';
 
 const CODEC_NUMBERS = { none: 0, gzip: 1, snappy: 2, lz4: 3, zstd: 4 } as const;
 /** Time limit for writing batches and for ending transactions, ms. */
@@ -209,21 +210,15 @@ export class PlatformaticWriter implements BatchWriter, TransactionalWriter {
   }
 
   async #addOffsets(offsets: OffsetsToCommit, producer: Producer): Promise<void> {
-    const { group, topic, next, member } = offsets;
+    const { group, topic, next, topicIds, member } = offsets;
     const { id, epoch } = producer;
     const transaction = this.#settings.transactionalId!;
     await this.#addGroup(group, producer);
-    const partitions = [...next].map(([partitionIndex, committedOffset]) => ({
-      partitionIndex,
-      committedOffset,
-      committedLeaderEpoch: -1,
-      committedMetadata: null,
-    }));
     const { memberId, generation, instanceId } = member ?? { memberId: '', generation: -1, instanceId: null };
-    const topics = [{ name: topic, partitions }];
     await this.#cluster.patiently(
       PATIENCE_MS,
       async () => {
+        const topics = [{ name: topic, partitions: await markedOffsets(this.#cluster, next, topicIds) }];
         const broker = await this.#cluster.coordinator('group', group);
         await broker.call(txnOffsetCommitV3.api, [
           transaction,

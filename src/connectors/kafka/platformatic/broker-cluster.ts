@@ -5,12 +5,17 @@ import type { KafkaConnection } from '../client/connection.ts';
 import type { PartitionRange } from '../client/kafka-client.ts';
 import { type BrokerAddress, BrokerConnection, type Wire } from './broker-connection.ts';
 import { isPassing, NoConnection, Refusal } from './broker-failures.ts';
-import { findCoordinatorV3, listOffsetsV5, metadataV9 } from './kafka-protocol.ts';
+import { findCoordinatorV3, listOffsetsV5, metadataV9, metadataV10 } from './kafka-protocol.ts';
 import { logIn, wireOf } from './login.ts';
 
 interface TopicLayout {
   /** The leader of each partition, by partition number; -1: the partition currently has no leader. */
   readonly leaders: readonly number[];
+  /**
+   * Distinguishes the topic from earlier and later topics with the same name. null: the broker cannot verify topic IDs
+   * in fetches, so they are not used.
+   */
+  readonly topicId: string | null;
   /** Time of the query on the monotonic clock, ms. */
   readonly asked: number;
 }
@@ -24,6 +29,8 @@ const KEY_TYPES: Readonly<Record<CoordinatorOf, number>> = { group: 0, transacti
  */
 type ConnectionLane = 'main' | 'group' | 'aside' | `fetch-${number}`;
 
+const FETCH = 1;
+const METADATA = 3;
 const FIRST_PAUSE_MS = 20;
 const MAX_PAUSE_MS = 1_000;
 
@@ -38,6 +45,7 @@ export class BrokerCluster {
   /** Whether any broker has accepted a connection, and the login if one is configured. */
   reached = false;
   #nodes = new Map<number, BrokerAddress>();
+  #id: string | null = null;
 
   /** @throws SluiceError kafka_config */
   constructor(connection: KafkaConnection) {
@@ -120,6 +128,17 @@ export class BrokerCluster {
     return this.#layouts.get(topic)!;
   }
 
+  /** The ID of the cluster; null: the brokers do not report one. @throws NoConnection | Refusal */
+  async id(): Promise<string | null> {
+    if (this.#id === null) await this.#metadata([]);
+    return this.#id;
+  }
+
+  /** Whether the broker of a connection can verify the topic ID in fetches. @throws NoConnection | Refusal */
+  fetchesById(broker: BrokerConnection): Promise<boolean> {
+    return broker.supports(FETCH, 13);
+  }
+
   /** Names of all topics. @throws NoConnection | Refusal */
   async topics(): Promise<readonly string[]> {
     return await this.#metadata(null);
@@ -156,7 +175,13 @@ export class BrokerCluster {
   async #metadata(topics: string[] | null): Promise<string[]> {
     const any = await this.any();
     const asked = monotonicMs();
-    const { brokers, topics: found } = await any.call(metadataV9.api, [topics, false]).catch((error: unknown) => {
+    const ids = (await any.supports(METADATA, 10)) && (await this.fetchesById(any));
+    const { api } = ids ? metadataV10 : metadataV9;
+    const {
+      brokers,
+      topics: found,
+      clusterId,
+    } = await any.call(api, [topics, false]).catch((error: unknown) => {
       // If some partitions have no leader, the metadata of all other partitions is valid.
       const leaderless = error instanceof Refusal && error.ids.every((id) => id === 'LEADER_NOT_AVAILABLE');
       const answer = leaderless ? (error.response as Awaited<ReturnType<typeof metadataV9.api.async>> | null) : null;
@@ -164,10 +189,11 @@ export class BrokerCluster {
       return answer;
     });
     this.#nodes = new Map(brokers.map(({ nodeId, host, port }) => [nodeId, { host, port }]));
-    for (const { name, partitions } of found) {
+    this.#id = clusterId ?? null;
+    for (const { name, partitions, topicId } of found) {
       const leaders: number[] = Array(partitions.length).fill(-1);
       for (const p of partitions) leaders[p.partitionIndex] = p.leaderId;
-      if (name !== null) this.#layouts.set(name, { leaders, asked });
+      if (typeof name === 'string') this.#layouts.set(name, { leaders, asked, topicId: (ids && topicId) || null });
     }
     return found.flatMap(({ name }) => name ?? []);
   }

@@ -7,6 +7,7 @@ import { epochMs, startInterval, startTimer, stopTimer, type Timer } from '../..
 import { NoConnection, Refusal } from './broker-failures.ts';
 import {
   type API,
+  apiVersionsV3,
   type Connection,
   Reader,
   ResponseError,
@@ -74,6 +75,7 @@ export class BrokerConnection {
   #frame: Buffer | null = null;
   #filled = 0;
   #end: Error | null = null;
+  #versions: Promise<ReadonlyMap<number, number>> | null = null;
 
   private constructor(endpoint: BrokerAddress, wire: Wire, socket: Socket) {
     this.endpoint = endpoint;
@@ -139,6 +141,20 @@ export class BrokerConnection {
   whenClosed(listener: () => void): void {
     if (this.#end) listener();
     else this.#listeners.push(listener);
+  }
+
+  /** Whether the broker supports a version of an API. Queried once per connection. @throws Refusal | NoConnection */
+  async supports(api: number, version: number): Promise<boolean> {
+    this.#versions ??= this.call(apiVersionsV3.api, ['sluice', '1']).then(
+      ({ apiKeys }) => new Map(apiKeys.map(({ apiKey, maxVersion }) => [apiKey, maxVersion])),
+    );
+    const versions = this.#versions;
+    try {
+      return ((await versions).get(api) ?? -1) >= version;
+    } catch (error) {
+      if (this.#versions === versions) this.#versions = null;
+      throw error;
+    }
   }
 
   /**

@@ -1,5 +1,5 @@
 // Decodes the bytes of a fetch response into committed records, each once.
-// Formats: https://kafka.apache.org/protocol (Fetch, version 11), https://kafka.apache.org/documentation/#recordbatch
+// Formats: https://kafka.apache.org/protocol (Fetch, versions 11 and 13), https://kafka.apache.org/documentation/#recordbatch
 import { type BatchCompression, MOST_UNPACKED_BYTES, unpackBatch } from '../client/codecs.ts';
 import {
   ATTRIBUTES_AT,
@@ -38,6 +38,8 @@ interface CommittedRecords {
   readonly next: bigint;
 }
 
+const UUID_BYTES = 16;
+
 /** Decodes the body of a fetch response for one topic. */
 export function readFetch(body: Buffer): { error: number; partitions: FetchedPartition[] } {
   const error = body.readInt16BE(4);
@@ -60,20 +62,63 @@ export function readFetch(body: Buffer): { error: number; partitions: FetchedPar
       const preferredReplica = body.readInt32BE(at);
       const size = Math.max(0, body.readInt32BE(at + 4));
       at += 8 + size;
-      partitions.push({
-        partition: body.readInt32BE(head),
-        error: body.readInt16BE(head + 4),
-        highWatermark: body.readBigInt64BE(head + 6),
-        lastStable: body.readBigInt64BE(head + 14),
-        logStart: body.readBigInt64BE(head + 22),
-        aborted,
-        preferredReplica,
-        batches: body.subarray(at - size, at),
-      });
+      partitions.push({ ...headOf(body, head), aborted, preferredReplica, batches: body.subarray(at - size, at) });
     }
   }
   return { error, partitions };
 }
+
+/** Decodes the body of a fetch response with topic IDs, after the tagged fields of its header. */
+export function readFetchById(body: Buffer): { error: number; partitions: FetchedPartition[] } {
+  const error = body.readInt16BE(4);
+  const partitions: FetchedPartition[] = [];
+  let at = 10;
+  const varint = (): number => {
+    let value = 0;
+    for (let shift = 0; ; shift += 7) {
+      const byte = body.readUInt8(at++);
+      value += (byte & 0x7f) * 2 ** shift;
+      if (byte < 0x80) return value;
+    }
+  };
+  const tags = () => {
+    for (let n = varint(); n > 0; n--) {
+      varint();
+      const size = varint();
+      at += size;
+    }
+  };
+  for (let topics = varint() - 1; topics > 0; topics--) {
+    at += UUID_BYTES;
+    for (let count = varint() - 1; count > 0; count--) {
+      const head = at;
+      at += 30;
+      const aborted: { producerId: bigint; first: bigint }[] = [];
+      for (let n = varint() - 1; n > 0; n--) {
+        aborted.push({ producerId: body.readBigInt64BE(at), first: body.readBigInt64BE(at + 8) });
+        at += 16;
+        tags();
+      }
+      const preferredReplica = body.readInt32BE(at);
+      at += 4;
+      const size = Math.max(0, varint() - 1);
+      const batches = body.subarray(at, at + size);
+      at += size;
+      tags();
+      partitions.push({ ...headOf(body, head), aborted, preferredReplica, batches });
+    }
+    tags();
+  }
+  return { error, partitions };
+}
+
+const headOf = (body: Buffer, at: number) => ({
+  partition: body.readInt32BE(at),
+  error: body.readInt16BE(at + 4),
+  highWatermark: body.readBigInt64BE(at + 6),
+  lastStable: body.readBigInt64BE(at + 14),
+  logStart: body.readBigInt64BE(at + 22),
+});
 
 const CODEC_MASK = 7;
 const LOG_APPEND_TIME = 8;

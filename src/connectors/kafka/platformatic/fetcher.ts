@@ -7,8 +7,8 @@ import type { SluiceError } from '../../../core/errors.ts';
 import type { IncomingRecord } from '../client/records.ts';
 import type { BrokerCluster } from './broker-cluster.ts';
 import { failure, isMissing, isPassing, Refusal } from './broker-failures.ts';
-import { decodeRecords, type FetchedPartition, readFetch } from './fetched-records.ts';
-import { errorName, fetchV11 } from './kafka-protocol.ts';
+import { decodeRecords, type FetchedPartition, readFetch, readFetchById } from './fetched-records.ts';
+import { errorName, fetchV11, fetchV13 } from './kafka-protocol.ts';
 
 interface FetchEvents {
   records(partition: number, records: IncomingRecord[], next: bigint, highWatermark: bigint): void;
@@ -37,6 +37,8 @@ interface Held {
 interface Reading {
   /** Offset to read next; null: the partition waits for `startAt`. */
   position: bigint | null;
+  /** The topic that `position` belongs to; null: unknown. */
+  topicId: string | null;
   paused: boolean;
   busy: boolean;
   /** Incremented when pending responses become invalid. */
@@ -48,8 +50,8 @@ interface Reading {
   /** Number of times that a missing offset was looked up. */
   looks: number;
   /**
-   * Whether a broker reported the partition as missing. If it exists again, the topic may have been created again: its
-   * offsets then have other records, so the position must not be used.
+   * Whether a broker reported the partition as missing. If it exists again and the topic ID is unknown, the topic may
+   * have been created again: its offsets then have other records, so the position must not be used.
    */
   missing: boolean;
 }
@@ -103,7 +105,7 @@ export class Fetcher {
   add(partitions: readonly number[]): void {
     for (const partition of partitions) {
       const reading = { position: null, paused: false, busy: false, version: 0, held: null, replica: -1, looks: 0 };
-      this.#readings.set(partition, { ...reading, missing: false });
+      this.#readings.set(partition, { ...reading, topicId: null, missing: false });
     }
   }
 
@@ -111,10 +113,12 @@ export class Fetcher {
     for (const partition of partitions) this.#readings.delete(partition);
   }
 
-  startAt(partition: number, offset: bigint): void {
+  /** `topicId`: the topic that the offset belongs to. Records of another topic with the same name are not delivered. */
+  startAt(partition: number, offset: bigint, topicId: string | null): void {
     const reading = this.#readings.get(partition);
     if (!reading) return;
     reading.position = offset;
+    reading.topicId = topicId;
     reading.version++;
     reading.held = null;
     reading.paused = false;
@@ -134,6 +138,16 @@ export class Fetcher {
       if (reading) reading.paused = false;
     }
     this.#wake();
+  }
+
+  /** Reports partitions as lost whose topic was replaced by the topic with this ID. */
+  verify(topicId: string | null): void {
+    if (topicId === null || this.#end.signal.aborted) return;
+    for (const [partition, reading] of [...this.#readings]) {
+      if (reading.position === null || reading.topicId === null || reading.topicId === topicId) continue;
+      const why = `the topic ${this.#options.topic} was deleted and created again`;
+      this.#lose(partition, reading, failure(new Refusal('Fetch', ['UNKNOWN_TOPIC_ID']), why));
+    }
   }
 
   #wake(): void {
@@ -183,9 +197,11 @@ export class Fetcher {
     try {
       if (broker < 0) throw new Refusal('Fetch', ['LEADER_NOT_AVAILABLE']);
       let refused: unknown = null;
-      for (const fetched of await this.#ask(broker, slot, asked)) {
+      const { partitions: found, byId } = await this.#ask(broker, slot, asked);
+      for (const fetched of found) {
         bytes += fetched.batches.length;
         const one = asked.get(fetched.partition);
+        if (one && byId && fetched.error === 0) one.reading.missing = false;
         if (one) await this.#take(fetched, one.reading, one.version).catch((error: unknown) => (refused ??= error));
       }
       if (refused !== null) throw refused;
@@ -220,33 +236,37 @@ export class Fetcher {
     }, left).unref();
   }
 
+  /** `byId`: the broker has compared the topic IDs with its own. */
   async #ask(
     broker: number,
     slot: number,
     asked: ReadonlyMap<number, { reading: Reading }>,
-  ): Promise<FetchedPartition[]> {
+  ): Promise<{ partitions: FetchedPartition[]; byId: boolean }> {
     const { topic, fetchBytes, fetchWaitMs, rack } = this.#options;
     const connection = await this.#cluster.node(broker, `fetch-${slot}`);
-    const partitions = [...asked].map(([partition, { reading }]) => ({
-      partition,
-      currentLeaderEpoch: -1,
-      fetchOffset: reading.position ?? 0n,
-      lastFetchedEpoch: -1,
-      partitionMaxBytes: fetchBytes,
+    const known = [...asked.values()].every(({ reading }) => reading.topicId !== null);
+    const byId = known && (await this.#cluster.fetchesById(connection));
+    const byTopic = Map.groupBy(asked, ([, { reading }]) => (byId ? reading.topicId! : topic));
+    const topics = [...byTopic].map(([topicId, some]) => ({
+      topicId,
+      partitions: some.map(([partition, { reading }]) => ({
+        partition,
+        currentLeaderEpoch: -1,
+        fetchOffset: reading.position ?? 0n,
+        lastFetchedEpoch: -1,
+        partitionMaxBytes: fetchBytes,
+      })),
     }));
-    const topics = [{ topicId: topic, partitions }];
-    const parse = (body: Buffer) => readFetch(body);
+    // Both versions have the same arguments, and `parse` replaces the parser of the library.
+    const api = byId ? (fetchV13.api as unknown as typeof fetchV11.api) : fetchV11.api;
+    const parse = byId ? readFetchById : readFetch;
     const most = Math.max(fetchBytes, ANSWER_BYTES);
-    const answer = await connection.call(
-      fetchV11.api,
-      [fetchWaitMs, 1, most, READ_COMMITTED, 0, -1, topics, [], rack],
-      {
-        parse: parse as never,
-      },
-    );
-    const { error, partitions: fetched } = answer as unknown as ReturnType<typeof readFetch>;
+    const answer = await connection.call(api, [fetchWaitMs, 1, most, READ_COMMITTED, 0, -1, topics, [], rack], {
+      parse: parse as never,
+    });
+    const { error, partitions } = answer as unknown as ReturnType<typeof readFetch>;
     if (error !== 0) throw new Refusal('Fetch', [errorName(error)]);
-    return fetched;
+    return { partitions, byId };
   }
 
   async #take(fetched: FetchedPartition, reading: Reading, version: number): Promise<void> {
@@ -310,6 +330,7 @@ export class Fetcher {
     reading.position = null;
     reading.version++;
     reading.missing = false;
+    this.#missingSince = null;
     this.#events.lost(partition, error);
   }
 
@@ -327,7 +348,7 @@ export class Fetcher {
     if (this.#end.signal.aborted) return;
     this.#cluster.forget(this.#options.topic);
     try {
-      await this.#cluster.layout(this.#options.topic);
+      this.verify((await this.#cluster.layout(this.#options.topic)).topicId);
     } catch (again) {
       if (isMissing(again)) {
         this.#missingSince ??= monotonicMs();

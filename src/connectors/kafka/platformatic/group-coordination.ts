@@ -2,7 +2,7 @@
 // Stores the identity of the member, but not the state of its partitions.
 
 import { monotonicMs } from '../../../core/clock.ts';
-import type { MemberIdentity, MemberOptions } from '../client/kafka-client.ts';
+import type { MemberIdentity, MemberOptions, TopicIds } from '../client/kafka-client.ts';
 import {
   assign,
   assignInTurn,
@@ -19,6 +19,7 @@ import type { BrokerCluster } from './broker-cluster.ts';
 import type { BrokerConnection } from './broker-connection.ts';
 import { hasMoved, isRebalanced, NoConnection, type Refusal, refusedAs } from './broker-failures.ts';
 import { heartbeatV4, joinGroupV7, leaveGroupV4, offsetCommitV8, syncGroupV5 } from './kafka-protocol.ts';
+import { markedOffsets } from './offset-marks.ts';
 
 /** Time added to the timeout of a join, during which the coordinator waits for other members, ms. */
 const ANSWER_MARGIN_MS = 10_000;
@@ -141,22 +142,17 @@ export class GroupCoordination {
   }
 
   /** @throws Refusal | NoConnection */
-  async commit(offsets: ReadonlyMap<number, bigint>): Promise<void> {
+  async commit(offsets: ReadonlyMap<number, bigint>, topicIds?: TopicIds): Promise<void> {
     const { group, topic } = this.#options;
     const { memberId, generation, instanceId } = this.identity;
-    const partitions = [...offsets].map(([partitionIndex, committedOffset]) => ({
-      partitionIndex,
-      committedOffset,
-      committedLeaderEpoch: -1,
-      committedMetadata: null,
-    }));
-    const topics = [{ name: topic, partitions }];
     await this.#cluster.patiently(
       COMMIT_TIMEOUT_MS,
-      async () =>
-        (await this.#coordinator('aside')).call(offsetCommitV8.api, [group, generation, memberId, instanceId, topics], {
-          timeoutMs: COMMIT_TIMEOUT_MS,
-        }),
+      async () => {
+        const topics = [{ name: topic, partitions: await markedOffsets(this.#cluster, offsets, topicIds) }];
+        const broker = await this.#coordinator('aside');
+        const args = [group, generation, memberId, instanceId, topics] as const;
+        return broker.call(offsetCommitV8.api, [...args], { timeoutMs: COMMIT_TIMEOUT_MS });
+      },
       (error) => {
         this.doubt(error);
         return true;

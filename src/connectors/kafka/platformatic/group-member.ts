@@ -3,7 +3,14 @@ import { inBackground } from '../../../core/async.ts';
 import { monotonicMs, sleep, startTimer, stopTimer } from '../../../core/clock.ts';
 import { SluiceError } from '../../../core/errors.ts';
 import { isHopeless } from '../client/failures.ts';
-import type { GroupMember, MemberEvents, MemberIdentity, MemberOptions, MemberState } from '../client/kafka-client.ts';
+import type {
+  GroupMember,
+  MemberEvents,
+  MemberIdentity,
+  MemberOptions,
+  MemberState,
+  TopicIds,
+} from '../client/kafka-client.ts';
 import { BrokerCluster } from './broker-cluster.ts';
 import { failure, isMissing, isPassing, isRebalanced, NoConnection, refusedAs } from './broker-failures.ts';
 import { Fetcher } from './fetcher.ts';
@@ -92,8 +99,8 @@ export class PlatformaticMember implements GroupMember {
     return this.#first.promise;
   }
 
-  startAt(partition: number, offset: bigint): void {
-    this.#fetcher.startAt(partition, offset);
+  startAt(partition: number, offset: bigint, topicId: string | null = null): void {
+    this.#fetcher.startAt(partition, offset, topicId);
   }
 
   pause(partitions: readonly number[]): void {
@@ -121,12 +128,12 @@ export class PlatformaticMember implements GroupMember {
     }
   }
 
-  async commit(offsets: ReadonlyMap<number, bigint>): Promise<void> {
+  async commit(offsets: ReadonlyMap<number, bigint>, topicIds?: TopicIds): Promise<void> {
     const { group } = this.#options;
     const during = `committing offsets of the group ${group} failed`;
     if (this.#state !== 'joined') throw new SluiceError('kafka_rebalanced', `${during}: the member is ${this.#state}`);
     try {
-      await this.#membership.commit(offsets);
+      await this.#membership.commit(offsets, topicIds);
     } catch (error) {
       this.#wakeUp();
       // A member that fails closes its connections. The request did not fail because the broker is unreachable.
@@ -232,7 +239,9 @@ export class PlatformaticMember implements GroupMember {
       const layout = await this.#cluster
         .layout(topic, metadataMaxAgeMs / 2)
         .catch((error: unknown) => this.#unlooked(error));
-      if (layout && layout.leaders.length !== this.#partitions) this.#joinAgain = true;
+      if (!layout) continue;
+      this.#fetcher.verify(layout.topicId);
+      if (layout.leaders.length !== this.#partitions) this.#joinAgain = true;
     }
   }
 

@@ -10,7 +10,7 @@ const part = async <T>(file: string): Promise<T> => (await import(new URL(file, 
 
 export type { API, Connection, ResponseParser, Writer } from '@platformatic/kafka';
 
-// All brokers from Kafka 2.5 to 4.x support these API versions.
+// All brokers from Kafka 2.5 to 4.x support these API versions, except where a comment names a later release.
 export const { Reader } = await part<Pick<typeof Library, 'Reader'>>('protocol/reader.js');
 export const { ResponseError } = await part<Pick<typeof Library, 'ResponseError'>>('errors.js');
 export const { protocolErrorsCodesById } =
@@ -21,6 +21,8 @@ export const saslAuthenticateV1 = await part<typeof Library.saslAuthenticateV1>(
 export const saslHandshakeV1 = await part<typeof Library.saslHandshakeV1>('apis/security/sasl-handshake-v1.js');
 export const apiVersionsV3 = await part<typeof Library.apiVersionsV3>('apis/metadata/api-versions-v3.js');
 export const metadataV9 = await part<typeof Library.metadataV9>('apis/metadata/metadata-v9.js');
+// Kafka 2.8 and later. The response has the ID of each topic.
+export const metadataV10 = await part<typeof Library.metadataV10>('apis/metadata/metadata-v10.js');
 export const findCoordinatorV3 = await part<typeof Library.findCoordinatorV3>('apis/metadata/find-coordinator-v3.js');
 export const describeConfigsV2 = await part<typeof Library.describeConfigsV2>('apis/admin/describe-configs-v2.js');
 export const describeTransactionsV0 = await part<typeof Library.describeTransactionsV0>(
@@ -35,6 +37,8 @@ export const syncGroupV5 = await part<typeof Library.syncGroupV5>('apis/consumer
 export const heartbeatV4 = await part<typeof Library.heartbeatV4>('apis/consumer/heartbeat-v4.js');
 export const leaveGroupV4 = await part<typeof Library.leaveGroupV4>('apis/consumer/leave-group-v4.js');
 export const fetchV11 = await part<typeof Library.fetchV11>('apis/consumer/fetch-v11.js');
+// Kafka 3.1 and later. The request has the ID of the topic instead of its name.
+export const fetchV13 = await part<typeof Library.fetchV13>('apis/consumer/fetch-v13.js');
 export const produceV8 = await part<typeof Library.produceV8>('apis/producer/produce-v8.js');
 export const initProducerIdV3 = await part<typeof Library.initProducerIdV3>('apis/producer/init-producer-id-v3.js');
 export const addPartitionsToTxnV3 = await part<typeof Library.addPartitionsToTxnV3>(

@@ -9,6 +9,7 @@ import { BrokerCluster, offsetsOf } from './broker-cluster.ts';
 import { failure, hasMoved, isMissing, isPassing, refusedAs } from './broker-failures.ts';
 import { PlatformaticMember } from './group-member.ts';
 import { apiVersionsV3, describeConfigsV2, offsetFetchV6, offsetFetchV7 } from './kafka-protocol.ts';
+import { markedTopic } from './offset-marks.ts';
 import { PlatformaticScanner } from './partition-scanner.ts';
 
 export const platformaticClient: KafkaClient = {
@@ -64,6 +65,12 @@ class PlatformaticAdmin implements TopicAdmin {
     });
   }
 
+  async topicId(topic: string): Promise<string | null> {
+    return await this.#ask(`querying the topic ${topic} failed`, async (cluster) => {
+      return (await cluster.layout(topic, 0)).topicId;
+    });
+  }
+
   async ranges(topic: string): Promise<ReadonlyMap<number, PartitionRange>> {
     return await this.#ask(`querying the end offsets of the topic ${topic} failed`, (cluster) =>
       offsetsOf(cluster, topic),
@@ -95,8 +102,12 @@ class PlatformaticAdmin implements TopicAdmin {
       const broker = await cluster.coordinator('group', group);
       try {
         const answer = await broker.call(api, [groups, stable]);
-        const partitions = answer.topics[0]?.partitions ?? [];
-        return new Map(partitions.map((p) => [p.partitionIndex, p.committedOffset < 0n ? null : p.committedOffset]));
+        const found = new Map<number, bigint | null>();
+        for (const { partitionIndex, committedOffset, metadata } of answer.topics[0]?.partitions ?? []) {
+          const earlier = committedOffset > 0n && (await isOfEarlierTopic(cluster, topics[0]!.name, metadata));
+          found.set(partitionIndex, committedOffset < 0n ? null : earlier ? 0n : committedOffset);
+        }
+        return found;
       } catch (error) {
         if (hasMoved(error)) cluster.forgetCoordinator('group', group);
         if (!refusedAs(error, 'UNSTABLE_OFFSET_COMMIT') || monotonicMs() > end) throw error;
@@ -130,4 +141,16 @@ class PlatformaticAdmin implements TopicAdmin {
       throw failure(error, during);
     }
   }
+}
+
+/**
+ * Whether an offset was committed for an earlier topic with the same name. Nothing of the new topic was read then.
+ * @throws Refusal | NoConnection
+ */
+async function isOfEarlierTopic(cluster: BrokerCluster, topic: string, metadata?: string | null): Promise<boolean> {
+  if (!metadata) return false;
+  const marked = markedTopic(metadata, await cluster.id());
+  if (marked === null || cluster.known(topic)?.topicId === marked) return false;
+  const { topicId } = await cluster.layout(topic, 0);
+  return topicId !== null && topicId !== marked;
 }
