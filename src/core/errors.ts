@@ -385,7 +385,7 @@ export const ERRORS = {
     'Check the producer; supported codecs are gzip, snappy, lz4 and zstd.',
   ),
   kafka_offset_lost: input(
-    'Records were deleted from the topic before the group read them.',
+    'Records were deleted from the topic before the group read them, or the topic was created again.',
     'Find out which records were lost. Then set the group offset manually, or set on_offset_lost to earliest or latest.',
   ),
   kafka_record_too_large: usage(

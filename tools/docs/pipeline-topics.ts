@@ -48,6 +48,17 @@ topic, and the partitions of a topic are shared among its members. All records u
   topics. An older group leader assigns partitions of the new topic to members that do not read it. These partitions are
   not processed until the old leader leaves.
 
+### Topics that are created again
+
+When a topic is deleted, Kafka deletes the offsets of its groups too. If a topic with the same name is created, a
+pipeline reads it from \`start_at\`, even if the pipeline was running, suspended or paused meanwhile. Offsets are
+committed with the id of their topic. If an offset of the earlier topic is committed late, the new topic is read from
+its beginning. Tables keep their offsets: see [databases.md](databases.md#topic-ids).
+
+This needs brokers from Kafka 3.1 and the default client. With older brokers or \`kafkajs\`, stop the pipeline before you
+delete a topic, and start it after the new topic was created. Otherwise it can continue at its old offset and skip
+earlier records of the new topic.
+
 ### Timestamps and retention
 
 A prediction has the timestamp of its application (\`timestamp: input\`). Brokers remove records by this timestamp

@@ -15,7 +15,13 @@ import {
   encodeRecordBatch,
 } from '../../../../src/connectors/kafka/client/record-batch.ts';
 import { Unreadable } from '../../../../src/connectors/kafka/platformatic/broker-failures.ts';
-import { decodeRecords, type FetchedPartition } from '../../../../src/connectors/kafka/platformatic/fetched-records.ts';
+import {
+  decodeRecords,
+  type FetchedPartition,
+  readFetch,
+  readFetchById,
+} from '../../../../src/connectors/kafka/platformatic/fetched-records.ts';
+import { markedTopic } from '../../../../src/connectors/kafka/platformatic/offset-marks.ts';
 import fc from '../../../support/seeded-fast-check.ts';
 
 const CODECS = ['none', 'gzip', 'snappy', 'lz4', 'zstd'] as const;
@@ -172,4 +178,75 @@ test('a fetch that is decoded in several steps gives each record once, whatever 
     ),
     { numRuns: 60 },
   );
+});
+
+const big = fc.bigInt({ min: -1n, max: 2n ** 62n });
+const answered = fc.record({
+  partition: fc.nat(5000),
+  error: fc.constantFrom(0, 1, 100, 103),
+  highWatermark: big,
+  lastStable: big,
+  logStart: big,
+  aborted: fc.array(fc.record({ producerId: big, first: big }), { maxLength: 200 }),
+  preferredReplica: fc.integer({ min: -1, max: 9 }),
+  batches: fc.nat(40_000).map((n) => Buffer.alloc(n, n)),
+});
+const tag = fc.record({ id: fc.nat(300), data: fc.uint8Array({ maxLength: 200 }).map((b) => Buffer.from(b)) });
+const tagList = fc.array(tag, { maxLength: 3 });
+
+const int16 = (n: number) => Buffer.from([(n >> 8) & 255, n & 255]);
+const int32 = (n: number) => Buffer.from([n >>> 24, (n >> 16) & 255, (n >> 8) & 255, n & 255]);
+const int64 = (n: bigint) => {
+  const bytes = Buffer.alloc(8);
+  bytes.writeBigInt64BE(n);
+  return bytes;
+};
+const varint = (n: number): Buffer =>
+  n < 128 ? Buffer.from([n]) : Buffer.concat([Buffer.from([(n & 127) | 128]), varint(n >>> 7)]);
+const tagged = (tags: readonly { id: number; data: Buffer }[]) =>
+  Buffer.concat([varint(tags.length), ...tags.flatMap(({ id, data }) => [varint(id), varint(data.length), data])]);
+const headOf = (p: FetchedPartition) =>
+  Buffer.concat([int32(p.partition), int16(p.error), int64(p.highWatermark), int64(p.lastStable), int64(p.logStart)]);
+
+test('a fetch response with topic ids and one with names give the same partitions', () => {
+  fc.assert(
+    fc.property(fc.array(fc.array(answered, { maxLength: 4 }), { maxLength: 3 }), tagList, (topics, tags) => {
+      const byName = topics.map((partitions) => [
+        ...[int16(1), Buffer.from('t'), int32(partitions.length)],
+        ...partitions.flatMap((p) => [
+          ...[headOf(p), int32(p.aborted.length)],
+          ...p.aborted.flatMap(({ producerId, first }) => [int64(producerId), int64(first)]),
+          ...[int32(p.preferredReplica), int32(p.batches.length), p.batches],
+        ]),
+      ]);
+      const byId = topics.map((partitions) => [
+        ...[Buffer.alloc(16, 7), varint(partitions.length + 1)],
+        ...partitions.flatMap((p) => [
+          // No array at all means the same as an empty one.
+          ...[headOf(p), varint(p.aborted.length === 0 ? p.partition % 2 : p.aborted.length + 1)],
+          ...p.aborted.flatMap(({ producerId, first }) => [int64(producerId), int64(first), tagged(tags)]),
+          ...[int32(p.preferredReplica), varint(p.batches.length === 0 ? p.partition % 2 : p.batches.length + 1)],
+          ...[p.batches, tagged(tags)],
+        ]),
+        tagged(tags),
+      ]);
+      const start = [int32(0), int16(5), int32(0)];
+      const found = readFetchById(Buffer.concat([...start, varint(topics.length + 1), ...byId.flat(), tagged(tags)]));
+      expect(found).toEqual(readFetch(Buffer.concat([...start, int32(topics.length), ...byName.flat()])));
+      expect(found).toEqual({ error: 5, partitions: topics.flat() });
+    }),
+    { numRuns: 60 },
+  );
+});
+
+test.each([
+  ['sluice-topic:c1/t1', 'c1', 't1'],
+  // Copied from another cluster, for example by a mirror.
+  ['sluice-topic:c2/t1', 'c1', null],
+  ['sluice-topic:c1/t1', null, null],
+  ['', 'c1', null],
+  [null, 'c1', null],
+  ['text of another program', 'c1', null],
+])('the topic of the offset mark %s in the cluster %s is %s', (metadata, cluster, topic) => {
+  expect(markedTopic(metadata, cluster)).toBe(topic);
 });
