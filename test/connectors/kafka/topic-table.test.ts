@@ -131,6 +131,59 @@ kafka: { brokers: ["${cluster.brokers[0]}"], session_timeout_ms: 2000 }
       expect(await places()).toEqual([...left, ...behind(2 * ROUND + REJECTED, ROUND - REJECTED)]);
     });
 
+    /** Creates a topic with one partition and `count` valid applications with the ids from `from`. */
+    async function fill(name: string, count: number, from: number): Promise<void> {
+      await cluster.createTopic(name, 1);
+      const messages = Array.from({ length: count }, (_, i) => ({ id: from + i, ...applications[i % 100] }));
+      await produce(
+        cluster,
+        name,
+        messages.map((m) => ({ key: `k${m.id}`, value: JSON.stringify(m), partition: 0 })),
+      );
+    }
+
+    async function remove(name: string): Promise<void> {
+      const admin = await cluster.admin();
+      await admin.deleteTopics({ topics: [name] });
+      await until(async () => !(await admin.listTopics()).includes(name), 'the topic is deleted');
+    }
+
+    test('a topic that was created again while the member was suspended', async () => {
+      const folder = scratch();
+      const name = 'suspended';
+      const file = pipeline(folder, name, {
+        source: ', on_offset_lost: earliest',
+        sink: `${name}_rows, mode: merge, key: [id]`,
+        rest: 'on_invalid: report',
+      });
+      await fill(name, 300, 0);
+      let words = '';
+      const member = spawn(process.execPath, [MAIN, 'run', file, '--stop-ms', '3000'], {
+        cwd: folder,
+        env: { ...process.env, DB: server.url, SLUICE_LOG_FORMAT: 'text' },
+        stdio: ['ignore', 'ignore', 'pipe'],
+      });
+      member.stderr!.setEncoding('utf8').on('data', (text: string) => {
+        words += text;
+      });
+      const gone = once(member, 'exit');
+      try {
+        await until(async () => (await countOf(`${name}_rows`)) === 300, `the rows of the first topic: ${words}`);
+        member.kill('SIGSTOP');
+        await remove(name);
+        await fill(name, 800, 1000);
+        member.kill('SIGCONT');
+        await until(
+          async () => (await server.query(`SELECT 1 FROM ${name}_rows WHERE id = '1799'`)).rowCount === 1,
+          `the last row: ${words}`,
+        );
+        expect(await countOf(`${name}_rows`), words).toBe(1100);
+      } finally {
+        member.kill('SIGKILL');
+        await gone;
+      }
+    });
+
     test.each([
       { how: 'stop', rows: 0, code: 1 },
       { how: 'earliest', rows: 800, code: 0 },
@@ -144,23 +197,12 @@ kafka: { brokers: ["${cluster.brokers[0]}"], session_timeout_ms: 2000 }
         rest: 'on_invalid: report',
       });
       const run = () => sluiceHere(['run', file], { cwd: folder, env: { DB: server.url } });
-      const fill = async (count: number, from: number) => {
-        await cluster.createTopic(name, 1);
-        const messages = Array.from({ length: count }, (_, i) => ({ id: from + i, ...applications[i % 100] }));
-        await produce(
-          cluster,
-          name,
-          messages.map((m) => ({ key: `k${m.id}`, value: JSON.stringify(m), partition: 0 })),
-        );
-      };
-      await fill(300, 0);
+      await fill(name, 300, 0);
       const first = await run();
       expect(first.code, first.stderr).toBe(0);
       expect(await countOf(`${name}_rows`)).toBe(300);
-      const admin = await cluster.admin();
-      await admin.deleteTopics({ topics: [name] });
-      await until(async () => !(await admin.listTopics()).includes(name), 'the topic is deleted');
-      await fill(800, 1000);
+      await remove(name);
+      await fill(name, 800, 1000);
       const second = await run();
       expect(second.code, second.stderr).toBe(code);
       if (how === 'stop') expect(second.stderr).toMatch(/was deleted and created again/);
