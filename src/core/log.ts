@@ -72,6 +72,7 @@ export const LOG_EVENTS = {
   scoring_retried: 'records could not be scored; scoring is retried',
   database_down: 'a table cannot be written; the write is retried and nothing is lost',
   database_up: 'the table can be written again',
+  offsets_without_topic: 'sluice_offsets has no column topic_id, so a topic that is created again is not recognized',
   partition_overtaken: 'another member wrote rows of a partition; this member continues after them',
   file_taken_over: 'a partition was reassigned before its file was published; its member reads the records again',
   left_over_kept: 'a temporary file of another run was found and left untouched; `msg` says why',

@@ -38,12 +38,16 @@ interface OffsetScope {
 export class OffsetTable {
   readonly #scope: OffsetScope;
   readonly #name: string;
-  /** Whether the table has the column `topic_id`. Tables of earlier releases do not have it. */
   #hasTopicId = true;
 
   constructor(scope: OffsetScope) {
     this.#scope = scope;
     this.#name = beside(scope.target, OFFSETS);
+  }
+
+  /** Whether the table has the column `topic_id`. Tables of earlier releases do not have it. Known after `ensure`. */
+  get hasTopicId(): boolean {
+    return this.#hasTopicId;
   }
 
   /**

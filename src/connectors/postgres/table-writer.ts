@@ -75,6 +75,11 @@ export class TableWriter {
     this.#offsets = new OffsetTable({ target: this.#name, group: options.group, topic: options.topic });
   }
 
+  /** Whether offsets are stored with their topic. Known after the first connection. */
+  get storesTopicIds(): boolean {
+    return this.#offsets.hasTopicId;
+  }
+
   /** The next offset of the partition; null: nothing was written yet. @throws SluiceError database_* */
   committed(partition: number): Promise<StoredOffset | null> {
     return this.#attempt((client) => this.#offsets.read(client, partition));

@@ -42,6 +42,7 @@ export class TableAnswers implements AnswerSink {
   #observer: KafkaObserver = {};
   #layout: { of: ModelPackage; layout: RecordLayout } | null = null;
   #down = false;
+  #warned = false;
   #asking: Promise<unknown> = Promise.resolve();
 
   constructor(spec: TopicSpec<PostgresSink>, context: RunContext) {
@@ -64,6 +65,7 @@ export class TableAnswers implements AnswerSink {
       committed: async (partition) => {
         const stored = await this.#ask(() => this.#offsetReader.committed(partition));
         this.#positions.set(partition, { stored, next: null, topicId: null });
+        this.#warnWithoutTopicIds();
         return stored;
       },
       begin: async (partition, stored, at) => {
@@ -137,6 +139,13 @@ export class TableAnswers implements AnswerSink {
 
   async close(): Promise<void> {
     await Promise.all([this.#writer.close(), this.#offsetReader.close()]);
+  }
+
+  #warnWithoutTopicIds(): void {
+    if (this.#warned || this.#offsetReader.storesTopicIds) return;
+    this.#warned = true;
+    const message = words`sluice_offsets has no column topic_id and this role may not add it; a topic that is created again would lose records`;
+    this.#context.log('warn', 'offsets_without_topic', message);
   }
 
   /** Queries on the shared connection run one at a time. */

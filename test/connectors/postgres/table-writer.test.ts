@@ -90,6 +90,7 @@ requirePostgres('a table that a topic is written to', () => {
     [url.username, url.password] = [schema, 'p'];
     const own = writer(`${schema}.rows`, url.href);
     expect(await own.committed(0)).toEqual({ offset: 5n, topicId: null });
+    expect(own.storesTopicIds).toBe(owns);
     await own.write({ ...batch(0, 5n, 6n), to: { offset: 6n, topicId: 'a' } });
     expect(await own.committed(0)).toEqual({ offset: 6n, topicId: owns ? 'a' : null });
     await own.write(batch(0, 6n, 7n, 'a'));
