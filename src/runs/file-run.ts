@@ -1,5 +1,7 @@
 // Scores files or standard input: reads each input in turn and writes its output. All inputs share one account.
+import { storedSize } from '../connectors/stored-bytes.ts';
 import { asSluiceError, SluiceError } from '../core/errors.ts';
+import { isRevocable } from '../io/sink/file-sink.ts';
 import { versionOf } from '../model/package/load-package.ts';
 import type { OpenSource } from './byte-ends.ts';
 import { CommitGroup } from './commit-group.ts';
@@ -7,6 +9,7 @@ import type { RunContext, RunningPipeline, RunProgress, RunResult } from './cont
 import { canContinueAfter, failureOf, type InputFailure, inputFailure } from './input-failures.ts';
 import { RunEnds } from './open-ends.ts';
 import { type FileRunPlan, planFileRun } from './plan-file-run.ts';
+import type { RejectsList } from './rejects-file.ts';
 import { runStep } from './run-step.ts';
 import { type RunStep, sizeOfInputs } from './same-files.ts';
 import type { FileRunSpec } from './spec.ts';
@@ -73,12 +76,15 @@ class FileRun {
     const { steps, rejects, context, result } = this.#run;
     const failures: InputFailure[] = [];
     const shared = rejects.ofAll ? new CommitGroup(context.log) : null;
+    const unscored = new Set(steps);
     let tried = 0;
+    let withheldBy: string | null = null;
     try {
       for (const step of steps) {
         tried++;
         try {
           await this.#score(step, shared);
+          unscored.delete(step);
         } catch (error) {
           const e = asSluiceError(error, 'internal_error');
           if (steps.length === 1) throw e;
@@ -86,12 +92,15 @@ class FileRun {
           if (!canContinueAfter(e)) break;
         }
       }
-      // Publishes the scored inputs even if other inputs failed.
+      // Publishes the scored inputs even if other inputs failed, unless this would invalidate an earlier output.
       if (shared && !shared.isEmpty) {
-        await rejects.end(shared.set);
-        await shared.publish(result);
+        withheldBy = await earlierOutputOf(unscored, rejects);
+        if (withheldBy === null) {
+          await rejects.end(shared.set);
+          await shared.publish(result);
+        }
       }
-      if (failures.length > 0) throw failureOf(failures, { inputs: steps.length, tried });
+      if (failures.length > 0) throw failureOf(failures, { inputs: steps.length, tried, withheldBy });
       return result;
     } finally {
       await shared?.discard();
@@ -122,3 +131,17 @@ class FileRun {
     }
   }
 }
+
+/**
+ * The earlier output of a step that was not scored, if it shares the existing rejects file: its manifest has the hash
+ * of that file, so replacing the file would invalidate the earlier output. Null if there is none.
+ */
+async function earlierOutputOf(unscored: Iterable<RunStep>, rejects: RejectsList): Promise<string | null> {
+  for (const { input, output } of unscored) {
+    if (output && (await isPublished(output.name)) && (await isPublished(rejects.pathFor(input)!))) return output.name;
+  }
+  return null;
+}
+
+const isPublished = async (file: string): Promise<boolean> =>
+  (await isRevocable(file)) && (await storedSize(file)) !== null;

@@ -34,16 +34,23 @@ export const inputFailure = (input: string, error: SluiceError): InputFailure =>
   logged: faultOf(error),
 });
 
-/** The error of a run with failed inputs: lists the failed inputs and the number of inputs that were not tried. */
+/**
+ * The error of a run with failed inputs: lists the failed inputs and the number of inputs that were not tried.
+ * `withheldBy`: the earlier output because of which the other outputs were not published.
+ */
 export function failureOf(
   failures: readonly InputFailure[],
-  { inputs, tried }: { inputs: number; tried: number },
+  { inputs, tried, withheldBy }: { inputs: number; tried: number; withheldBy: string | null },
 ): SluiceError {
   const untried = inputs > tried ? `, ${inputs - tried} not tried` : '';
   const lines = failures.map(({ input, text }) => `  ${input}: ${text.replaceAll('\n', '\n  ')}`);
   // The run fails with gate_stopped only if every failed input did.
   const { code } = failures.findLast((failure) => failure.code !== 'gate_stopped') ?? failures.at(-1)!;
-  const headline = `${failures.length} of ${inputs} inputs failed${untried}; the other outputs were published. Failed:`;
+  const others =
+    withheldBy === null
+      ? 'the other outputs were published'
+      : `nothing was published, because the earlier output ${withheldBy} needs the current rejects file; put {name} in the path of the rejects file`;
+  const headline = `${failures.length} of ${inputs} inputs failed${untried}; ${others}. Failed:`;
   const logged = failures.map((failure) => `${failure.input}: ${failure.logged}`);
   return new SluiceError(code, `${headline}\n${lines.join('\n')}`, { logMessage: `${headline} ${logged.join('; ')}` });
 }

@@ -1,5 +1,5 @@
 // What a run leaves for people when rows were rejected: some, none, or all of them.
-import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { generatePortfolio } from '../../src/demo/portfolio.ts';
@@ -132,5 +132,41 @@ describe('an input of which no row can be scored', () => {
       'list.csv',
     ]);
     expect(text(folder, 'list.csv').split('\n')).toHaveLength(3);
+  });
+});
+
+describe('an input that is not published leaves its earlier output valid, although others share its rejects file', () => {
+  const verify = (folder: string, name: string) => sluiceHere(['verify', name], { cwd: folder });
+
+  test.each([
+    ['the gate stops it', broken(0, 1, 2), ['--max-rejects', '0.4'], 4],
+    ['none of its rows can be scored', ALL, [], 1],
+    ['it has another header', 'a,b\n1,2\n', [], 1],
+  ] as const)('%s', async (_, second, flags, expected) => {
+    const folder = scratch();
+    mkdirSync(path.join(folder, 'in'));
+    const write = (name: string, rows: string) => writeFileSync(path.join(folder, 'in', `${name}.csv`), rows);
+    const run = () => score(folder, 'in/*.csv', '-o', '{name}.out.csv', '--rejects', 'list.csv', ...flags);
+    write('a', broken(1));
+    write('b', broken(2));
+    expect((await run()).code).toBe(3);
+    const files = readdirSync(folder).filter((name) => name !== 'in');
+    const before = files.map((name) => text(folder, name));
+    write('a', broken(3));
+    write('b', second);
+    write('c', broken(4));
+    const { code, stderr } = await run();
+    expect(code, stderr).toBe(expected);
+    expect(stderr).toMatch(
+      /nothing was published, because the earlier output b\.out\.csv needs the current rejects file/,
+    );
+    expect(readdirSync(folder).filter((name) => name !== 'in')).toEqual(files);
+    expect(files.map((name) => text(folder, name))).toEqual(before);
+    for (const name of ['a.out.csv', 'b.out.csv']) expect((await verify(folder, name)).code, name).toBe(0);
+    // Without its earlier output, the others are published.
+    for (const name of ['b.out.csv', 'b.out.csv.manifest.json']) rmSync(path.join(folder, name));
+    const again = await run();
+    expect([again.code, again.stderr]).toEqual([expected, expect.stringMatching(/the other outputs were published/)]);
+    for (const name of ['a.out.csv', 'c.out.csv']) expect((await verify(folder, name)).code, name).toBe(0);
   });
 });

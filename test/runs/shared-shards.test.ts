@@ -5,6 +5,7 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, utimesSync,
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect, test } from 'vitest';
+import { momentOf } from '../../src/core/time-of-day.ts';
 import { generatePortfolio } from '../../src/demo/portfolio.ts';
 import { MAIN, scratch, sluiceHere } from '../support/cli.ts';
 import { checkTest, times } from '../support/tiers.ts';
@@ -114,6 +115,25 @@ test('results of other options are never merged', async () => {
     expect([code, stderr], differs).toEqual([2, expect.stringContaining(`another ${differs}:`)]);
   }
   expect(readdirSync(path.join(folder, 'out'))).toEqual([]);
+});
+
+test('a shard that starts after the deadline of its run is late, instead of a day early', async () => {
+  const { folder, shard } = await night(300);
+  const runFile = path.join(folder, 'work/run.json');
+  const slack = async (index: number, ...more: string[]) => {
+    const metrics = path.join(folder, `${index}.prom`);
+    const { code, stderr } = await shard(index, 3, ['--metrics-file', metrics, ...more]);
+    expect([0, 3], stderr).toContain(code);
+    return Number(/^sluice_run_deadline_slack_seconds\S* (\S+)$/m.exec(readFileSync(metrics, 'utf8'))![1]);
+  };
+  expect(await slack(0, '--deadline', '06:00')).toBeGreaterThan(0);
+  const run = JSON.parse(readFileSync(runFile, 'utf8'));
+  expect(Date.parse(run.deadline.at)).toBe(momentOf('06:00', Date.parse(run.deadline.at) - 1));
+  // As if the run had started yesterday.
+  run.deadline.at = '2020-01-01T06:00:00Z';
+  writeFileSync(runFile, JSON.stringify(run));
+  expect(await slack(1, '--deadline', '06:00')).toBeLessThan(-86_400);
+  expect(await slack(2, '--deadline', '2100-01-01T06:00')).toBeGreaterThan(86_400);
 });
 
 test('a merged run is not reported as done for another output', async () => {

@@ -8,6 +8,7 @@ import { SluiceError } from '../../core/errors.ts';
 import { saysOf } from '../../core/log.ts';
 import { DEFAULT_RECORD_BYTES } from '../../formats/columns/table-limits.ts';
 import { isColumnar, namedFormat } from '../../formats/formats.ts';
+import { deadlineOf } from '../../runs/deadline.ts';
 import { inputsOf } from '../../runs/endpoint-specs.ts';
 import { planShards } from '../../runs/shards/plan-shards.ts';
 import { type SharedRun, SharedWork, seenInputs } from '../../runs/shards/shard-coordination.ts';
@@ -99,11 +100,14 @@ async function decided(work: SharedWork, file: string, flags: ShardsFlags, index
     const inputs = await inputsOf(spec.source as Parameters<typeof inputsOf>[0]);
     const now = { shards: flags.shards, asked: model, inputs: await seenInputs(inputs), options: optionsOf(flags) };
     if (index === 0 && (await work.run()) === null) {
+      // Decided before planning, which can take long.
+      const asked = flags.deadline;
+      const deadline = asked === undefined ? {} : { deadline: { asked, at: isoTime(deadlineOf(asked)) } };
       const { ref } = await (await openRegistry(flags.registry)).resolve(model);
       const { maxRowBytes: recordBytes = DEFAULT_RECORD_BYTES, blockBytes } = flags;
       const plan = await planShards({ inputs, shards: flags.shards, recordBytes, ...given({ blockBytes }), signal });
       await putStored(work.plan, planText(plan));
-      await work.decide({ plan: plan.sha256, model: ref, ...now });
+      await work.decide({ plan: plan.sha256, model: ref, ...now, ...deadline });
     }
     const run = await awaited(work, flags.planWait, signal);
     work.refuseAnother(run, now);
@@ -135,8 +139,8 @@ async function scored(
   { flags, ending }: { flags: ShardsFlags; ending: string },
 ): Promise<number> {
   const { passthrough, interpretation, top, interpretBelow, interactions, maxEvaluations } = flags;
-  const { workers, evaluator, maxColumns, requireLock, requireSignature, requireSigner, requireApproval, deadline } =
-    flags;
+  const { workers, evaluator, maxColumns, requireLock, requireSignature, requireSigner, requireApproval } = flags;
+  const deadline = flags.deadline === run.deadline?.asked ? run.deadline?.at : flags.deadline;
   const options: ScoreOptions & { plan: string } = {
     ...given({ passthrough, interpretation, top, interpretBelow, interactions, maxEvaluations }),
     ...given({
@@ -159,3 +163,6 @@ async function scored(
   const { registry, json, quiet, metricsFile, pushGateway } = flags;
   return driveRun(spec, { name: 'score', registry, json, quiet, metricsFile, pushGateway });
 }
+
+/** The moment in the format of `--deadline`, with its time zone. */
+const isoTime = (ms: number): string => `${new Date(ms).toISOString().slice(0, 19)}Z`;

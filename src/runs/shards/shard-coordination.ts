@@ -39,6 +39,8 @@ export interface SharedRun {
   inputs: readonly SeenInput[];
   /** The flags that affect the plan or the bytes of the outputs, and the format of the outputs. */
   options: SharedOptions;
+  /** The deadline as configured, and the moment that it meant at the start. A restarted shard keeps this moment. */
+  deadline?: { asked: string; at: string };
 }
 
 type SharedOptions = Readonly<Record<string, string | number | boolean>>;
@@ -121,7 +123,7 @@ export class SharedWork {
   }
 
   /** @throws SluiceError usage: the folder belongs to another run */
-  refuseAnother(run: SharedRun, now: Omit<SharedRun, 'kind' | 'plan' | 'model'>): void {
+  refuseAnother(run: SharedRun, now: Omit<SharedRun, 'kind' | 'plan' | 'model' | 'deadline'>): void {
     const what = (['shards', 'asked', 'inputs'] as const).filter((key) => !isDeepStrictEqual(run[key], now[key]));
     const names = { shards: 'number of shards', asked: 'model', inputs: 'inputs' };
     // Without this check, the existing results of other options would be merged as if they had these options.
