@@ -7,6 +7,7 @@ import { CONNECTORS, connectorOf } from '../connectors/connectors.ts';
 import type { Connector, LintedPipeline, Reads, Say } from '../connectors/contract/connector.ts';
 import { epochMs } from '../core/clock.ts';
 import { momentOf } from '../core/time-of-day.ts';
+import { REJECTS_COLUMNS } from '../formats/delimited/rejects.ts';
 import { formatEntry, isColumnar, isDelimited } from '../formats/formats.ts';
 import { declaredContradictions } from './declaration-contradictions.ts';
 import type { Pipeline } from './pipeline-schema.ts';
@@ -40,13 +41,15 @@ interface Ends {
   reads: Reads;
 }
 
-function judgeScore({ score, sink: to }: Pipeline, { sink, reads }: Ends, say: Say): void {
+function judgeScore({ score, sink: to, dead_letter }: Pipeline, { sink, reads }: Ends, say: Say): void {
   if (score.interactions !== undefined && score.interpretation !== 'effects') {
     say('score.interactions', 'score.interactions: needs interpretation: effects');
   }
   const passed = score.passthrough === '*' ? [] : (score.passthrough ?? []);
   const twice = passed.find((column, i) => passed.indexOf(column) < i);
   if (twice !== undefined) say('score', `passthrough: ${twice} is named twice`);
+  const listed = dead_letter?.type === 'file' ? passed.find((column) => REJECTS_COLUMNS.includes(column)) : undefined;
+  if (listed !== undefined) say('score', `passthrough: ${listed} is also a column of the rejects file`);
   const format = sink.formatOf?.(to) ?? null;
   if (score.passthrough === '*' && reads !== 'records' && format !== null && isColumnar(format)) {
     say('score', `passthrough: ${formatEntry(format).title} needs a list of columns`);

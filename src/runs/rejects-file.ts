@@ -2,7 +2,8 @@
 
 import { STDIO } from '../connectors/stdio/stdio-connector.ts';
 import { neutralField } from '../formats/delimited/delimited-formatter.ts';
-import { rejectsHeader } from '../formats/delimited/rejects.ts';
+import { REJECTS_COLUMNS, rejectsHeader } from '../formats/delimited/rejects.ts';
+import { refuseHidden } from '../formats/write/prediction-fields.ts';
 import type { ByteSink } from '../io/sink/byte-sink.ts';
 import type { CommitSet } from '../io/sink/commit-set.ts';
 import { isRevocable } from '../io/sink/file-sink.ts';
@@ -212,15 +213,17 @@ function withInput(lines: string, { name }: Pick<Endpoint, 'name'>): string {
   return out;
 }
 
-/** Creates the rejects list of a run. */
+/**
+ * Creates the rejects list of a run.
+ * @throws SluiceError header_mismatch: a passthrough column has the name of a column of the rejects file
+ */
 export function rejectsOf(
   { dead_letter, score, list_only_if_any }: Pick<RunSpec, 'dead_letter' | 'score' | 'list_only_if_any'>,
   several: boolean,
 ): RejectsList {
-  return new RejectsList({
-    path: dead_letter?.type === 'file' ? dead_letter.path : null,
-    several,
-    onlyIfAny: list_only_if_any === true,
-    columns: score.passthrough === '*' ? [] : (score.passthrough ?? []),
-  });
+  const path = dead_letter?.type === 'file' ? dead_letter.path : null;
+  const columns = score.passthrough === '*' ? [] : (score.passthrough ?? []);
+  // Readers with named columns would silently keep only one of two columns with the same name.
+  if (path !== null) refuseHidden(columns, REJECTS_COLUMNS, 'column of the rejects file');
+  return new RejectsList({ path, several, onlyIfAny: list_only_if_any === true, columns });
 }

@@ -170,3 +170,28 @@ describe('an input that is not published leaves its earlier output valid, althou
     for (const name of ['a.out.csv', 'c.out.csv']) expect((await verify(folder, name)).code, name).toBe(0);
   });
 });
+
+test.each(['input', 'line', 'byte_offset', 'error_code', 'error_column', 'error_message'])(
+  'a passthrough column %s is refused, because the list has a column with this name',
+  async (name) => {
+    const folder = scratch();
+    writeFileSync(path.join(folder, 'in.csv'), broken(1).replace('application_id', name));
+    const args = ['-m', 'credit-default', '--passthrough', name, '--workers', '1', '-o', 'o.json'];
+    const refused = await sluiceHere(['score', 'in.csv', ...args], { cwd: folder });
+    const found = `passthrough: ${name} is also a column of the rejects file`;
+    expect([refused.code, refused.stderr]).toEqual([1, expect.stringContaining(found)]);
+    expect(readdirSync(folder)).toEqual(['in.csv']);
+    const pipeline = `model: credit-default\nsource: { type: file, path: in.csv }\nsink: { type: file, path: o.json }\ndead_letter: { type: file, path: list.csv }\nscore: { passthrough: [${name}] }\n`; // biome-ignore format: one line
+    writeFileSync(path.join(folder, 'p.yaml'), pipeline);
+    const linted = await sluiceHere(['run', 'p.yaml'], { cwd: folder });
+    expect([linted.code, linted.stderr]).toEqual([2, expect.stringContaining(found)]);
+    // A declaration gives the column another name; the rejects file does not list the columns of `*`.
+    const renamed = [...args.slice(0, 3), 'whose', ...args.slice(4), '--rename', `whose=${name}`];
+    expect((await sluiceHere(['score', 'in.csv', ...renamed], { cwd: folder })).code).toBe(3);
+    const all = [...args.slice(0, 3), '*', ...args.slice(4)];
+    expect((await sluiceHere(['score', 'in.csv', ...all], { cwd: folder })).code).toBe(3);
+    expect(text(folder, 'o.json.rejects.csv').split('\n')[0]).toBe(
+      LIST_HEADER.replace('application_id,', '').trimEnd(),
+    );
+  },
+);

@@ -8,10 +8,9 @@ import { SluiceError } from '../../core/errors.ts';
 import { saysOf } from '../../core/log.ts';
 import { DEFAULT_RECORD_BYTES } from '../../formats/columns/table-limits.ts';
 import { isColumnar, namedFormat } from '../../formats/formats.ts';
-import { deadlineOf } from '../../runs/deadline.ts';
 import { inputsOf } from '../../runs/endpoint-specs.ts';
 import { planShards } from '../../runs/shards/plan-shards.ts';
-import { type SharedRun, SharedWork, seenInputs } from '../../runs/shards/shard-coordination.ts';
+import { decidedDeadline, type SharedRun, SharedWork, seenInputs } from '../../runs/shards/shard-coordination.ts';
 import { planText, readPlan } from '../../runs/shards/shard-plan.ts';
 import { driveRun, say } from './drive-run.ts';
 import { EXIT } from './exit-codes.ts';
@@ -101,8 +100,7 @@ async function decided(work: SharedWork, file: string, flags: ShardsFlags, index
     const now = { shards: flags.shards, asked: model, inputs: await seenInputs(inputs), options: optionsOf(flags) };
     if (index === 0 && (await work.run()) === null) {
       // Decided before planning, which can take long.
-      const asked = flags.deadline;
-      const deadline = asked === undefined ? {} : { deadline: { asked, at: isoTime(deadlineOf(asked)) } };
+      const deadline = flags.deadline === undefined ? {} : { deadline: decidedDeadline(flags.deadline) };
       const { ref } = await (await openRegistry(flags.registry)).resolve(model);
       const { maxRowBytes: recordBytes = DEFAULT_RECORD_BYTES, blockBytes } = flags;
       const plan = await planShards({ inputs, shards: flags.shards, recordBytes, ...given({ blockBytes }), signal });
@@ -163,6 +161,3 @@ async function scored(
   const { registry, json, quiet, metricsFile, pushGateway } = flags;
   return driveRun(spec, { name: 'score', registry, json, quiet, metricsFile, pushGateway });
 }
-
-/** The moment in the format of `--deadline`, with its time zone. */
-const isoTime = (ms: number): string => `${new Date(ms).toISOString().slice(0, 19)}Z`;

@@ -2,13 +2,19 @@
 import type { Rejection } from '../../core/batch.ts';
 import { neutralField, quoteField } from './delimited-formatter.ts';
 
+const PLACE_COLUMNS = ['input', 'row', 'line', 'byte_offset'];
+const ERROR_COLUMNS = ['error_code', 'error_column', 'error_message'];
+
+/** The columns that every rejects file has. */
+export const REJECTS_COLUMNS: readonly string[] = [...PLACE_COLUMNS, ...ERROR_COLUMNS];
+
 /**
  * The header row of a rejects file. `columns`: passthrough columns listed by name. The file contains no other input
  * values.
  */
 export function rejectsHeader(columns: readonly string[]): string {
   const echoed = columns.map((name) => neutralField(name, ','));
-  return `${['input,row,line,byte_offset', ...echoed, 'error_code,error_column,error_message'].join(',')}\n`;
+  return `${[...PLACE_COLUMNS, ...echoed, ...ERROR_COLUMNS].join(',')}\n`;
 }
 
 /**

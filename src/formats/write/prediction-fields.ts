@@ -212,11 +212,11 @@ export const predictionColumns = (
 export function refuseHidden(
   passthrough: readonly string[],
   own: readonly string[],
-  called: 'column' | 'member' = 'column',
+  called: 'column of the output' | 'member of the output' | 'column of the rejects file' = 'column of the output',
 ): void {
   const hidden = passthrough.find((name) => own.includes(name));
   if (hidden === undefined) return;
-  const message = `passthrough: ${hidden} is also a ${called} of the output; rename the input column or do not pass it through`;
+  const message = `passthrough: ${hidden} is also a ${called}; rename the input column or do not pass it through`;
   throw new SluiceError('header_mismatch', message);
 }
 

@@ -12,6 +12,7 @@ import { putFirst, putStored, removeStored, storedSize, storedText } from '../..
 import { SluiceError } from '../../core/errors.ts';
 import { PART_ENDING } from '../../core/file-names.ts';
 import { isObject, storeOf } from '../../storage/providers.ts';
+import { deadlineOf } from '../deadline.ts';
 import type { Endpoint } from '../endpoint-specs.ts';
 import { outputName } from '../endpoint-specs.ts';
 import { type FoundPart, partsOf } from '../plugins/shard-part.ts';
@@ -40,8 +41,19 @@ export interface SharedRun {
   /** The flags that affect the plan or the bytes of the outputs, and the format of the outputs. */
   options: SharedOptions;
   /** The deadline as configured, and the moment that it meant at the start. A restarted shard keeps this moment. */
-  deadline?: { asked: string; at: string };
+  deadline?: DecidedDeadline;
 }
+
+interface DecidedDeadline {
+  asked: string;
+  at: string;
+}
+
+/** The moment that a deadline means now, in the format of `--deadline` with its time zone. @throws SluiceError usage */
+export const decidedDeadline = (asked: string): DecidedDeadline => ({
+  asked,
+  at: `${new Date(deadlineOf(asked)).toISOString().slice(0, 19)}Z`,
+});
 
 type SharedOptions = Readonly<Record<string, string | number | boolean>>;
 

@@ -147,7 +147,7 @@ export class RecordScorer {
     const { passthrough, interpretation, declared = null, added = [] } = this.#options;
     const reserved = [...RECORD_KEYS, ...added];
     // JSON libraries treat duplicate member names differently, so passthrough columns must not repeat other members.
-    if (passthrough !== '*') refuseHidden(passthrough, reserved, 'member');
+    if (passthrough !== '*') refuseHidden(passthrough, reserved, 'member of the output');
     if (declared) checkDeclaration(declared, model.manifest, passthrough);
     const outcome = model.manifest.outcome ?? null;
     const maxColumns = columnLimit(model.manifest, this.#options.maxColumns);
