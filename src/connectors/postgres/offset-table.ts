@@ -92,8 +92,8 @@ export class OffsetTable {
 
   /**
    * Changes the offset of a partition from `from` to `to` (compare and set). An offset of another topic differs, even
-   * if the number is the same. Locks the row of the partition until the
-   * transaction ends, so concurrent writers wait and are then rejected.
+   * if the number is the same. Locks the row of the partition until the transaction ends, so concurrent writers wait
+   * and are then rejected.
    * @throws Overtaken if the stored offset differs
    */
   async advance(client: Database, partition: number, from: StoredOffset | null, to: StoredOffset): Promise<void> {

@@ -71,9 +71,10 @@ export interface TopicAdmin {
   topicId(topic: string): Promise<string | null>;
   /**
    * Committed offsets of the group by partition. null: the partition has no committed offset. 0: the offset was
-   * committed for an earlier topic with the same name. Partitions that do not exist are missing. A client with transactions waits some seconds until no open transaction can change an offset
-   * (KIP-447, `require_stable`), if the broker supports this. Only the given partitions are requested, because
-   * partitions of other members nearly always have an open transaction.
+   * committed for an earlier topic with the same name. Partitions that do not exist are missing. A client with
+   * transactions waits some seconds until no open transaction can change an offset (KIP-447, `require_stable`), if the
+   * broker supports this. Only the given partitions are requested, because partitions of other members nearly always
+   * have an open transaction.
    */
   committed(group: string, topic: string, partitions: readonly number[]): Promise<ReadonlyMap<number, bigint | null>>;
   features(): Promise<BrokerFeatures>;
