@@ -30,7 +30,7 @@ async function night(rows = 3000) {
     ...['shards', 'in/*.csv', '--shards', String(shards), '--work', 'work', ...MODEL, '-o', 'out/{name}.csv'],
     ...more,
   ];
-  const shard = (index: number, shards: number, more: string[] = []) =>
+  const shard = (index: number, shards: number, more: readonly string[] = []) =>
     sluiceHere(args(shards, ['--shard', String(index), ...more]), { cwd: folder });
   const asOne = () => {
     for (const name of ['a.csv', 'a.csv.rejects.csv', 'b.csv', 'b.csv.rejects.csv']) {
@@ -90,27 +90,28 @@ checkTest(
   },
 );
 
-const OTHER_OPTIONS: [differs: string, flags: string[]][] = [
-  ['--interpretation', ['--interpretation']],
-  ['--passthrough', ['--passthrough', '*']],
-  ['--top', ['--top', '3']],
-  ['--interactions', ['--interactions', '2']],
-  ['--interpret-below', ['--interpret-below', '0.5']],
-  ['--max-evaluations', ['--max-evaluations', '99']],
-  ['--evaluator', ['--evaluator', 'onnxruntime']],
-  ['--max-columns', ['--max-columns', '99']],
-  ['--input-format', ['--input-format', 'csv']],
-  ['--input-compression', ['--input-compression', 'none']],
-  ['--delimiter', ['--delimiter', 'semicolon']],
-  ['--max-row-bytes', ['--max-row-bytes', '999999']],
-  ['--block-bytes', ['--block-bytes', '99999']],
-  ['output format', ['-o', 'out/{name}.ndjson']],
+const OTHER_OPTIONS: readonly (readonly [flag: string, ...value: string[]])[] = [
+  ['--interpretation'],
+  ['--passthrough', '*'],
+  ['--top', '3'],
+  ['--interactions', '2'],
+  ['--interpret-below', '0.5'],
+  ['--max-evaluations', '99'],
+  ['--evaluator', 'onnxruntime'],
+  ['--max-columns', '99'],
+  ['--input-format', 'csv'],
+  ['--input-compression', 'none'],
+  ['--delimiter', 'semicolon'],
+  ['--max-row-bytes', '999999'],
+  ['--block-bytes', '99999'],
+  ['-o', 'out/{name}.ndjson'],
 ];
 
 test('results of other options are never merged', async () => {
   const { folder, shard } = await night(100);
   for (const index of [0, 1]) await shard(index, 2, ['--max-rejects', '0']);
-  for (const [differs, flags] of OTHER_OPTIONS) {
+  for (const flags of OTHER_OPTIONS) {
+    const differs = flags[0] === '-o' ? 'output format' : flags[0];
     const { code, stderr } = await shard(1, 2, flags);
     expect([code, stderr], differs).toEqual([2, expect.stringContaining(`another ${differs}:`)]);
   }

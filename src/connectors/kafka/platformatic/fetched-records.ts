@@ -72,42 +72,27 @@ export function readFetch(body: Buffer): { error: number; partitions: FetchedPar
 export function readFetchById(body: Buffer): { error: number; partitions: FetchedPartition[] } {
   const error = body.readInt16BE(4);
   const partitions: FetchedPartition[] = [];
-  let at = 10;
-  const varint = (): number => {
-    let value = 0;
-    for (let shift = 0; ; shift += 7) {
-      const byte = body.readUInt8(at++);
-      value += (byte & 0x7f) * 2 ** shift;
-      if (byte < 0x80) return value;
-    }
-  };
-  const tags = () => {
-    for (let n = varint(); n > 0; n--) {
-      varint();
-      const size = varint();
-      at += size;
-    }
-  };
-  for (let topics = varint() - 1; topics > 0; topics--) {
-    at += UUID_BYTES;
-    for (let count = varint() - 1; count > 0; count--) {
-      const head = at;
-      at += 30;
+  const at = new Cursor(body, 10);
+  for (let topics = at.unsigned() - 1; topics > 0; topics--) {
+    at.position += UUID_BYTES;
+    for (let count = at.unsigned() - 1; count > 0; count--) {
+      const head = at.position;
+      at.position += 30;
       const aborted: { producerId: bigint; first: bigint }[] = [];
-      for (let n = varint() - 1; n > 0; n--) {
-        aborted.push({ producerId: body.readBigInt64BE(at), first: body.readBigInt64BE(at + 8) });
-        at += 16;
-        tags();
+      for (let n = at.unsigned() - 1; n > 0; n--) {
+        aborted.push({ producerId: body.readBigInt64BE(at.position), first: body.readBigInt64BE(at.position + 8) });
+        at.position += 16;
+        at.skipTags();
       }
-      const preferredReplica = body.readInt32BE(at);
-      at += 4;
-      const size = Math.max(0, varint() - 1);
-      const batches = body.subarray(at, at + size);
-      at += size;
-      tags();
+      const preferredReplica = body.readInt32BE(at.position);
+      at.position += 4;
+      const size = Math.max(0, at.unsigned() - 1);
+      const batches = body.subarray(at.position, at.position + size);
+      at.position += size;
+      at.skipTags();
       partitions.push({ ...headOf(body, head), aborted, preferredReplica, batches });
     }
-    tags();
+    at.skipTags();
   }
   return { error, partitions };
 }
@@ -268,17 +253,32 @@ class Cursor {
     this.position = position;
   }
 
-  /** Decodes a zigzag-encoded integer of up to 2^53. */
-  varint(): number {
+  /** Decodes an integer of up to 2^53 without a sign. */
+  unsigned(): number {
     const from = this.#from;
     let byte = from[this.position++]!;
-    let z = byte & 127;
+    let value = byte & 127;
     for (let scale = 128; byte >= 128; scale *= 128) {
       byte = from[this.position++]!;
-      if (byte === undefined) throw new Unreadable('a record is cut off');
-      z += (byte & 127) * scale;
+      value += (byte & 127) * scale;
     }
+    if (byte === undefined) throw new Unreadable('a record is cut off');
+    return value;
+  }
+
+  /** Decodes a zigzag-encoded integer of up to 2^53. */
+  varint(): number {
+    const z = this.unsigned();
     return z % 2 === 0 ? z / 2 : -(z + 1) / 2;
+  }
+
+  /** Skips the tagged fields of a structure. */
+  skipTags(): void {
+    for (let n = this.unsigned(); n > 0; n--) {
+      this.unsigned();
+      const size = this.unsigned();
+      this.position += size;
+    }
   }
 
   bytes(): Buffer | null {

@@ -104,8 +104,17 @@ export class Fetcher {
 
   add(partitions: readonly number[]): void {
     for (const partition of partitions) {
-      const reading = { position: null, paused: false, busy: false, version: 0, held: null, replica: -1, looks: 0 };
-      this.#readings.set(partition, { ...reading, topicId: null, missing: false });
+      this.#readings.set(partition, {
+        position: null,
+        topicId: null,
+        paused: false,
+        busy: false,
+        version: 0,
+        held: null,
+        replica: -1,
+        looks: 0,
+        missing: false,
+      });
     }
   }
 
