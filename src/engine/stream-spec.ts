@@ -55,6 +55,8 @@ export interface RunOutput {
   delimiter: string;
   copy?: boolean;
   cells?: boolean;
+  /** Names of the members that the sink adds to every prediction in JSON. */
+  added?: readonly string[];
 }
 
 export interface StreamLimits {
@@ -204,19 +206,19 @@ export function streamSpec(options: StreamOptions, header: FittedHeader | null):
       passthroughIsJson: input.tokens === true,
       interpretation,
     };
-    refuseHiddenKeys(spec, model.manifest);
+    refuseHiddenKeys(spec, model.manifest, output.added);
     const layout = header.layout;
     return { input: { format: 'delimited', layout, ...declaredParts(input.declared) }, output: spec, ...listed };
   }
   const passthrough = options.passthrough === '*' ? ['*'] : options.passthrough;
   const spec: OutputSpec = { ...output, passthrough, passthroughIsJson: true, interpretation };
-  refuseHiddenKeys(spec, model.manifest);
+  refuseHiddenKeys(spec, model.manifest, output.added);
   return {
     input: {
       format: 'json',
       layout: {
         passthrough: options.passthrough,
-        reserved: ANSWER_KEYS,
+        reserved: [...ANSWER_KEYS, ...(output.added ?? [])],
         outcome: model.manifest.outcome ?? null,
         maxColumns: columnLimit(model.manifest, options.limits?.maxColumns),
         ...(input.declared?.columns ? { declared: input.declared.columns } : {}),
@@ -234,8 +236,10 @@ export function streamSpec(options: StreamOptions, header: FittedHeader | null):
  * Rejects passthrough columns named like a field of the prediction. In JSON, such a column would hide the field; in a
  * table, two columns would have the same name.
  */
-function refuseHiddenKeys(spec: OutputSpec, manifest: Manifest): void {
+function refuseHiddenKeys(spec: OutputSpec, manifest: Manifest, added: readonly string[] = []): void {
   const isJson = spec.format === 'json' || spec.format === 'ndjson';
-  const own = isJson ? ANSWER_KEYS : outputColumns(manifest, [], spec.interpretation).map(({ name }) => name);
+  const own = isJson
+    ? [...ANSWER_KEYS, ...added]
+    : outputColumns(manifest, [], spec.interpretation).map(({ name }) => name);
   refuseHidden(spec.passthrough, own);
 }

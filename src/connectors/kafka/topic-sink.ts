@@ -33,6 +33,9 @@ interface NamedModel {
   readonly onnx: { readonly sha256: string };
 }
 
+/** Names of the members that name the model in every record. */
+const MODEL_MEMBERS = ['modelId', 'modelVersion'];
+
 /** Headers and members that name the model in every record. */
 export const namedModel = (
   model: NamedModel,
@@ -85,7 +88,7 @@ export async function openTopicSink(options: TopicSinkOptions): Promise<TopicSin
   const lines = new LineSplitter();
   let bytesWritten = 0;
   return {
-    output: { format: 'ndjson', delimiter: ',' },
+    output: { format: 'ndjson', delimiter: ',', added: members ? MODEL_MEMBERS : [] },
     revocable: false,
     get bytesWritten() {
       return bytesWritten;
@@ -105,12 +108,9 @@ export async function openTopicSink(options: TopicSinkOptions): Promise<TopicSin
   };
 }
 
-/**
- * Adds the members of an object to a prediction, which has at least one member. A column that is passed through under
- * the name of one of them stays as it is.
- */
+/** Adds the members of an object to a prediction, which has at least one member and none of these. */
 function named(line: Buffer, members: Buffer | undefined): Buffer {
-  if (members === undefined || line.includes('"modelId":') || line.includes('"modelVersion":')) return line;
+  if (members === undefined) return line;
   return Buffer.concat([members.subarray(0, -1), COMMA, line.subarray(1)]);
 }
 
@@ -223,7 +223,7 @@ export async function openUploadTopicSink(options: UploadTopicSinkOptions): Prom
       held = [];
     });
   return {
-    output: { format: 'ndjson', delimiter: ',' },
+    output: { format: 'ndjson', delimiter: ',', added: members ? MODEL_MEMBERS : [] },
     revocable: false,
     get bytesWritten() {
       return bytesWritten;

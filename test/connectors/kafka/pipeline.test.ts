@@ -293,6 +293,34 @@ kafka: { brokers: ["${cluster.brokers.join('","')}"], session_timeout_ms: 3000 }
     expect(await running.stop()).toBe(0);
   });
 
+  test('columns of a file cannot take the place of the members that name the model', async () => {
+    const t = await setUp();
+    const { objects } = applications(4, 9);
+    const rows = objects.map((o) => ({ ...o, modelId: 'other', modelVersion: '7', meta: { modelId: 'nested' } }));
+    writeFileSync(path.join(t.folder, 'rows.ndjson'), rows.map((row) => `${JSON.stringify(row)}\n`).join(''));
+    const run = (passthrough: string, ignore = '') => {
+      const file = path.join(t.folder, 'named.yaml');
+      writeFileSync(
+        file,
+        `model: credit-default\nsource: { type: file, path: rows.ndjson${ignore} }\nscore: { passthrough: ${passthrough} }\nsink: { type: kafka, topic: ${t.output} }\nkafka: { brokers: ["${cluster.brokers[0]}"] }\n`,
+      );
+      return sluiceHere(['run', file], { cwd: t.folder });
+    };
+    for (const name of ['modelId', 'modelVersion']) {
+      const refused = await run(`[${name}]`);
+      expect([refused.code, refused.stderr]).toEqual([
+        1,
+        expect.stringContaining(`passthrough: ${name} is also a column`),
+      ]);
+    }
+    expect((await run('"*"')).stderr).toContain('row 1: the key has the name of an output field [unexpected_column]');
+    expect((await run('[meta]', ', columns: { ignore: [modelId, modelVersion] }')).code).toBe(0);
+    const values = (await read(t.output)).map(({ message }) => JSON.parse(message.value!.toString()));
+    const model = { modelId: 'credit-default', modelVersion: '1' };
+    expect(values.slice(0, 4)).toMatchObject(Array(4).fill({ ...model, error: { code: 'unexpected_column' } }));
+    expect(values.slice(4)).toMatchObject(Array(4).fill({ ...model, meta: { modelId: 'nested' } }));
+  });
+
   test('a file into a topic, the topic into files, and dead letters put back after a fix', async () => {
     const t = await setUp();
     const { text, objects } = applications(1500, 6);
