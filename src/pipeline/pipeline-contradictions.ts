@@ -91,15 +91,19 @@ function judgeOptionsOfRuns(
   say: Say,
 ): void {
   const finite = reads === 'bytes' || reads === 'rows';
-  if (gate !== undefined && !finite) say('gate', 'gate: is not supported for topics; use alerts on drift');
+  const ofUploads = reads === 'requests';
+  const input = ofUploads ? 'uploads' : 'topics';
+  if (gate !== undefined && !finite) say('gate', `gate: is not supported for ${input}; use alerts on drift`);
   else if (gate !== undefined && !sink.capabilities.withhold) {
     say('gate', 'gate: needs a file or table as the sink, because other outputs cannot be held back');
   }
   if (allow_empty !== undefined && !finite)
     say('allow_empty', 'allow_empty: is supported for files, queries and standard input only');
-  if (report !== undefined && !finite) say('report', 'report: is not supported for topics');
-  if (run_records !== undefined && !finite)
-    say('run_records', 'run_records: is not supported for topics; the metrics port serves their state at /pipelines');
+  if (report !== undefined && !finite) say('report', `report: is not supported for ${input}`);
+  if (run_records !== undefined && !finite) {
+    const instead = ofUploads ? '' : '; the metrics port serves their state at /pipelines';
+    say('run_records', `run_records: is not supported for ${input}${instead}`);
+  }
   if (deadline !== undefined && !finite)
     say('deadline', 'deadline: is supported for files, queries and standard input only');
   if (deadline !== undefined && momentOf(deadline, epochMs()) === null) {

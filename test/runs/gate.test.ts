@@ -176,7 +176,7 @@ describe('what a gate wants is looked for before anything is read', () => {
     [
       'an upload',
       'source: { type: upload }\nsink: { type: file, path: "{name}.csv" }',
-      /gate: is not supported for topics/,
+      /gate: is not supported for uploads/,
     ],
   ])('a pipeline with %s has none', async (_, ends, fault) => {
     const parsed = await parsePipeline('p.yaml', `model: m\n${ends}\ngate: { max_rejects: 0 }\n`);
