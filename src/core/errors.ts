@@ -419,7 +419,7 @@ export const ERRORS = {
 
   checkpoint_mismatch: usage(
     'Cannot resume: input, package, options or version differ from the interrupted run.',
-    'Undo the change, or start from the beginning with --restart.',
+    'Undo the change, or start from the beginning: with --restart, or with another upload.',
   ),
 
   // --- databases

@@ -11,6 +11,7 @@ import type { RunCounts } from '../engine/counts.ts';
 import type { HostedModel } from '../engine/model-host.ts';
 import type { ScoredPart } from '../engine/protocol.ts';
 import { CommitSet } from '../io/sink/commit-set.ts';
+import { canonicalJson, type JsonValue } from '../proof/canonical-json.ts';
 import type { UnitAccount } from './account.ts';
 import type { OpenSink } from './byte-ends.ts';
 import { endpoint, outputEndpoint } from './endpoint-specs.ts';
@@ -92,15 +93,17 @@ export async function runUpload(run: UploadRun): Promise<Readonly<RunCounts>> {
   }
 }
 
-async function openUploadSink(
-  { spec, name, id, file, sha256, trace, hosted }: UploadRun,
-  set: CommitSet,
-): Promise<OpenSink> {
+async function openUploadSink(run: UploadRun, set: CommitSet): Promise<OpenSink> {
+  const { spec, name, id, file, sha256, trace, hosted } = run;
   const { sink } = spec;
   const connector = connectorOf(sink);
   if (connector.openUploadSink) {
-    const beforeResume = () => assertUnchanged(file, sha256);
     const { manifest, sha256: packageSha256 } = hosted.model;
+    const identity = uploadIdentity(run);
+    const beforeResume = async (earlier: string | null) => {
+      assertSameIdentity(earlier, identity);
+      await assertUnchanged(file, sha256);
+    };
     const uploadId = `sluice-upload-${name}-${id}`;
     return connector.openUploadSink(sink, {
       manifest,
@@ -108,6 +111,7 @@ async function openUploadSink(
       pipeline: spec,
       id: uploadId,
       trace,
+      identity,
       beforeResume,
     });
   }
@@ -117,6 +121,38 @@ async function openUploadSink(
   const passthrough = spec.score.passthrough ?? [];
   const interpretation = interpretationOf(spec);
   return openSink(target, { manifest: hosted.model.manifest, passthrough, interpretation, set });
+}
+
+/** Settings of a score section or a sink that do not affect the records of an upload. */
+const WITHOUT_EFFECT = new Set(['batch_rows', 'batch_wait_ms', 'compression', 'topic', 'workers']);
+
+/**
+ * Identifies the records that an attempt at an upload writes: the package hash, and a digest of the settings, separated
+ * by a slash. The input is identified by `sha256`.
+ */
+export function uploadIdentity({ spec, hosted, limits }: Pick<UploadRun, 'spec' | 'hosted' | 'limits'>): string {
+  const { source, score, sink, on_invalid } = spec;
+  const effective = (part: object) =>
+    Object.fromEntries(Object.entries(part).filter(([key]) => !WITHOUT_EFFECT.has(key)));
+  const { maxRows: _, ...ofRows } = limits;
+  const settings = { source, score: effective(score), sink: effective(sink), on_invalid, limits: ofRows };
+  const digest = createHash('sha256')
+    .update(canonicalJson(settings as unknown as JsonValue))
+    .digest('hex');
+  return `${hosted.model.sha256}/${digest}`;
+}
+
+/**
+ * Checks that this attempt would write the records that an earlier attempt wrote. `earlier`: null if the earlier attempt
+ * did not store its identity.
+ * @throws SluiceError checkpoint_mismatch
+ */
+export function assertSameIdentity(earlier: string | null, identity: string): void {
+  if (earlier === null || earlier === identity) return;
+  const [before, now] = [earlier, identity].map((text) => text.split('/'));
+  const what = before![0] === now![0] ? 'the settings of the pipeline' : 'the content of the package';
+  const help = 'its first predictions remain in the topic; upload it again with another Idempotency-Key';
+  throw new SluiceError('checkpoint_mismatch', `cannot resume the upload: ${what} changed; ${help}`);
 }
 
 /** Checks that the stored upload is unchanged before it is scored again. @throws SluiceError digest_mismatch */

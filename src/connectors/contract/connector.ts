@@ -99,8 +99,13 @@ export interface UploadRun<P extends object = object> {
   readonly id: string;
   /** Trace context that the prediction records continue; null: none. */
   readonly trace: string | null;
-  /** Called before an attempt skips the records that an earlier attempt wrote. If it throws, the attempt ends. */
-  beforeResume(): Promise<void>;
+  /** Identifies the records that an attempt writes. The sink stores it with them. At most 4,096 bytes. */
+  readonly identity: string;
+  /**
+   * Called before an attempt skips the records that an earlier attempt wrote. If it throws, the attempt ends.
+   * `identity`: of the attempt that wrote these records; null: unknown.
+   */
+  beforeResume(identity: string | null): Promise<void>;
 }
 
 export interface OpenRows {

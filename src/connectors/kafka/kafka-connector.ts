@@ -61,7 +61,7 @@ async function openSink(sink: KafkaSink, run: SinkRun<WrittenTopicPipeline>): Pr
 
 /** @throws SluiceError kafka_* | schema_registry_unavailable */
 async function openUploadSink(sink: KafkaSink, run: UploadRun<WrittenTopicPipeline>): Promise<PredictionSink> {
-  const { manifest, packageSha256, pipeline, trace, id, beforeResume } = run;
+  const { manifest, packageSha256, pipeline, trace, id, identity, beforeResume } = run;
   const { openTopicSink, openUploadTopicSink, namedModel, settings } = await openTopic(sink, pipeline);
   const { headers: model, members } = namedModel(manifest, packageSha256);
   const headers = { ...model, ...(trace === null ? {} : { [TRACE_HEADER]: Buffer.from(trace) }) };
@@ -74,6 +74,7 @@ async function openUploadSink(sink: KafkaSink, run: UploadRun<WrittenTopicPipeli
     headers,
     members,
     id,
+    identity,
     beforeResume,
     transactionRows: pipeline.transaction_rows,
     transactionTimeoutMs: pipeline.transaction_timeout_ms,

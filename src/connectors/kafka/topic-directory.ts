@@ -109,6 +109,11 @@ export class TopicDirectory {
     return this.#admin.committed(group, topic, [...Array(partitions).keys()]);
   }
 
+  /** The note that was committed with an offset of the group; null: none. */
+  note(group: string, topic: string, partition: number): Promise<string | null> {
+    return this.#admin.note(group, topic, partition);
+  }
+
   /** The current ID of the topic; null: topic IDs are not supported. */
   topicId(topic: string): Promise<string | null> {
     return this.#admin.topicId(topic);

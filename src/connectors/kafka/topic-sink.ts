@@ -158,8 +158,13 @@ interface UploadTopicSinkOptions extends TopicSinkOptions {
   id: string;
   transactionRows: number;
   transactionTimeoutMs: number;
-  /** Called before lines are skipped. If it throws, the attempt ends. */
-  beforeResume: () => Promise<void>;
+  /** Identifies the lines that an attempt writes; stored with the number of committed lines. At most 4,096 bytes. */
+  identity: string;
+  /**
+   * Called before lines are skipped. If it throws, the attempt ends. `identity`: of the attempt that wrote these lines;
+   * null: unknown, because an earlier release wrote them.
+   */
+  beforeResume: (identity: string | null) => Promise<void>;
 }
 
 /** The partition whose offset stores the number of lines. The choice is arbitrary. */
@@ -172,14 +177,24 @@ const COUNTER_PARTITION = 0;
  * 1. Connect with a transactional ID that only this upload uses, and fence, so that earlier attempts can no longer
  *    commit.
  * 2. Read the number of committed lines, and skip this number of lines. They are the same as in the earlier attempt,
- *    because upload and model version are the same (`beforeResume` checks this).
+ *    because upload, package and settings are the same (`beforeResume` checks this).
  * 3. Write `transactionRows` lines and the new count in each transaction; `commit` writes the remaining lines.
  *
  * Committed lines remain if the upload fails later. The next attempt continues after them.
  * @throws SluiceError kafka_*
  */
 export async function openUploadTopicSink(options: UploadTopicSinkOptions): Promise<PredictionSink> {
-  const { connection, sink, encode, headers = {}, members, id, transactionRows, transactionTimeoutMs } = options;
+  const {
+    connection,
+    sink,
+    encode,
+    headers = {},
+    members,
+    id,
+    identity,
+    transactionRows,
+    transactionTimeoutMs,
+  } = options;
   const { topic, compression } = sink;
   const directory = new TopicDirectory(connection);
   const producer = openTransactionalWriter({ connection, compression, transactionTimeoutMs, transactionalId: id });
@@ -200,7 +215,7 @@ export async function openUploadTopicSink(options: UploadTopicSinkOptions): Prom
     await producer.connect();
     await producer.fence();
     const committed = Number((await directory.committed(id, topic, COUNTER_PARTITION)) ?? 0n);
-    if (committed > 0) await options.beforeResume();
+    if (committed > 0) await options.beforeResume(await directory.note(id, topic, COUNTER_PARTITION));
     return committed;
   });
   const lines = new LineSplitter();
@@ -218,7 +233,7 @@ export async function openUploadTopicSink(options: UploadTopicSinkOptions): Prom
         'output',
       );
       const next = BigInt(seen);
-      const offsets = { group: id, topic, next: new Map([[COUNTER_PARTITION, next]]), member: null };
+      const offsets = { group: id, topic, next: new Map([[COUNTER_PARTITION, next]]), note: identity, member: null };
       await producer.writeTransaction(planner.finish().rounds, offsets);
       held = [];
     });

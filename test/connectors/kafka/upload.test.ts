@@ -1,5 +1,5 @@
 // An upload into a topic, exactly once: the service is killed again and again while it writes, and a broker is away for a while.
-import { appendFileSync, writeFileSync } from 'node:fs';
+import { appendFileSync, cpSync, rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
 import { generatePortfolio } from '../../../src/demo/portfolio.ts';
@@ -29,8 +29,12 @@ requireKafka('uploads into a topic', () => {
     call(method: string, url: string, body?: Buffer, headers?: Record<string, string>): Promise<Reply>;
   }
 
-  const serve = async (folder: string, pipelines: readonly string[]): Promise<Running> => {
-    const args = ['serve', '--dev', '--port', '0', '--registry', path.resolve('src/bundled')];
+  const serve = async (
+    folder: string,
+    pipelines: readonly string[],
+    registry = path.resolve('src/bundled'),
+  ): Promise<Running> => {
+    const args = ['serve', '--dev', '--port', '0', '--registry', registry];
     const settings = ['workers=1', 'jobs.max_crashes=100', `jobs.folder=${folder}/jobs`, `spill.folder=${folder}`, `pipelines=${JSON.stringify(pipelines.map((name) => `${folder}/${name}.yaml`))}`]; // biome-ignore format: one line
     const { child, done } = start([...args, '--set', ...settings], { cwd: folder });
     onTestFinished(() => void child.kill('SIGKILL'));
@@ -111,6 +115,52 @@ kafka: { brokers: ["${cluster.brokers.join('","')}"], request_timeout_ms: 3000 }
     expect(`${records.map((r) => r.line).join('\n')}\n`).toBe(want.replaceAll(/^\{/gm, model));
     await service.kill();
   });
+
+  test.each<{ changed: string; name: string; says: string; change: (folder: string) => void }>([
+    {
+      changed: 'another package under the same version',
+      name: 'package',
+      says: 'the content of the package changed',
+      change: (folder) => {
+        const version = path.join(folder, 'models/credit-default/1');
+        appendFileSync(path.join(version, 'model.yaml'), '# another package\n');
+        rmSync(path.join(version, 'package.lock'), { force: true });
+      },
+    },
+    {
+      changed: 'rejected rows are written no more',
+      name: 'settings',
+      says: 'the settings of the pipeline changed',
+      change: (folder) => {
+        const more = `on_invalid: dead_letter\ndead_letter: { type: file, path: "${folder}/{name}.rejects.csv" }\n`;
+        appendFileSync(path.join(folder, 'settings.yaml'), more);
+      },
+    },
+  ])(
+    '$changed: an upload of which something is written fails, and nothing is added',
+    async ({ name, says, change }) => {
+      const folder = scratch();
+      const topic = await setUp(folder, name, 1);
+      const registry = path.join(folder, 'models');
+      cpSync('src/bundled/credit-default', path.join(registry, 'credit-default'), { recursive: true });
+      const body = Buffer.concat([...generatePortfolio({ rows: 60_000, seed: 46, ids: true, faults: 7 })]);
+      const before = await serve(folder, [name], registry);
+      const made = await before.call('POST', `/api/v1/pipelines/${name}`, body);
+      const location = made.headers.location as string;
+      await until(async () => (await state(before, location)).summary.rows >= 1000);
+      await before.kill();
+      const written = (await ids(topic)).length;
+      expect(written).toBeGreaterThan(0);
+      change(folder);
+      const after = await serve(folder, [name], registry);
+      await until(async () => !['queued', 'running'].includes((await state(after, location)).state));
+      const job = await state(after, location);
+      expect([job.state, job.error.code]).toEqual(['failed', 'checkpoint_mismatch']);
+      expect(job.error.message).toContain(says);
+      expect((await ids(topic)).length).toBe(written);
+      await after.kill();
+    },
+  );
 
   test.each(['exactly_once', 'at_least_once'])('%s: each record names its model', async (delivery) => {
     const folder = scratch();

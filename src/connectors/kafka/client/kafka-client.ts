@@ -77,6 +77,8 @@ export interface TopicAdmin {
    * have an open transaction.
    */
   committed(group: string, topic: string, partitions: readonly number[]): Promise<ReadonlyMap<number, bigint | null>>;
+  /** The note that was committed with the offset of a partition; null: none. */
+  note(group: string, topic: string, partition: number): Promise<string | null>;
   features(): Promise<BrokerFeatures>;
   close(): Promise<void>;
 }
@@ -279,6 +281,8 @@ export interface OffsetsToCommit {
   /** Offset to commit by partition: one past the last record. */
   readonly next: ReadonlyMap<number, bigint>;
   readonly topicIds?: TopicIds;
+  /** Text to store with the offsets of partitions without a known topic ID. Brokers accept 4,096 bytes by default. */
+  readonly note?: string;
   /**
    * null: offsets are not fenced by generation, because the transactional ID alone identifies the owner of the
    * partition.

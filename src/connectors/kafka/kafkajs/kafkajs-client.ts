@@ -119,6 +119,13 @@ class KafkajsAdmin implements TopicAdmin {
     });
   }
 
+  note(group: string, topic: string, partition: number): Promise<string | null> {
+    return this.#ask(`querying the offsets of the group ${group} failed`, async ({ admin }) => {
+      const [found] = await admin.fetchOffsets({ groupId: group, topics: [topic] });
+      return found?.partitions.find((p) => p.partition === partition)?.metadata || null;
+    });
+  }
+
   features(): Promise<BrokerFeatures> {
     return this.#ask('connecting failed', async () => ({ memberTransactions: false }));
   }

@@ -210,7 +210,7 @@ export class PlatformaticWriter implements BatchWriter, TransactionalWriter {
   }
 
   async #addOffsets(offsets: OffsetsToCommit, producer: Producer): Promise<void> {
-    const { group, topic, next, topicIds, member } = offsets;
+    const { group, topic, next, topicIds, note, member } = offsets;
     const { id, epoch } = producer;
     const transaction = this.#settings.transactionalId!;
     await this.#addGroup(group, producer);
@@ -218,7 +218,7 @@ export class PlatformaticWriter implements BatchWriter, TransactionalWriter {
     await this.#cluster.patiently(
       PATIENCE_MS,
       async () => {
-        const topics = [{ name: topic, partitions: await markedOffsets(this.#cluster, next, topicIds) }];
+        const topics = [{ name: topic, partitions: await markedOffsets(this.#cluster, next, topicIds, note) }];
         const broker = await this.#cluster.coordinator('group', group);
         await broker.call(txnOffsetCommitV3.api, [
           transaction,

@@ -7,11 +7,12 @@ import type { BrokerCluster } from './broker-cluster.ts';
 /** Precedes the ID of the cluster, a slash and the ID of the topic in the metadata of a committed offset. */
 const PREFIX = 'sluice-topic:';
 
-/** Offsets for a commit request. @throws NoConnection | Refusal */
+/** Offsets for a commit request. `note`: text for offsets without a mark. @throws NoConnection | Refusal */
 export async function markedOffsets(
   cluster: BrokerCluster,
   offsets: ReadonlyMap<number, bigint>,
   topicIds: TopicIds = new Map(),
+  note: string | null = null,
 ): Promise<
   { partitionIndex: number; committedOffset: bigint; committedLeaderEpoch: number; committedMetadata: string | null }[]
 > {
@@ -19,7 +20,7 @@ export async function markedOffsets(
   const clusterId = known ? await cluster.id() : null;
   return [...offsets].map(([partitionIndex, committedOffset]) => {
     const topicId = topicIds.get(partitionIndex);
-    const mark = topicId && clusterId !== null ? `${PREFIX}${clusterId}/${topicId}` : null;
+    const mark = topicId && clusterId !== null ? `${PREFIX}${clusterId}/${topicId}` : note;
     return { partitionIndex, committedOffset, committedLeaderEpoch: -1, committedMetadata: mark };
   });
 }

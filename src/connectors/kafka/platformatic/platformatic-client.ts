@@ -82,32 +82,48 @@ class PlatformaticAdmin implements TopicAdmin {
     topic: string,
     partitions: readonly number[],
   ): Promise<ReadonlyMap<number, bigint | null>> {
-    const stable = (await this.features()).memberTransactions;
-    const during = `reading the offsets of the group ${group} failed`;
-    return await this.#ask(during, (cluster) =>
-      this.#committed(cluster, group, [{ name: topic, partitionIndexes: [...partitions] }], stable),
-    );
+    return await this.#offsetsOf(group, topic, partitions, async (cluster, offsets) => {
+      const found = new Map<number, bigint | null>();
+      for (const { partitionIndex, committedOffset, metadata } of offsets) {
+        const earlier = committedOffset > 0n && (await isOfEarlierTopic(cluster, topic, metadata));
+        found.set(partitionIndex, committedOffset < 0n ? null : earlier ? 0n : committedOffset);
+      }
+      return found;
+    });
   }
 
-  async #committed(
-    cluster: BrokerCluster,
+  async note(group: string, topic: string, partition: number): Promise<string | null> {
+    return await this.#offsetsOf(group, topic, [partition], async (_, [offset]) => offset?.metadata || null);
+  }
+
+  /** Reads offsets with their metadata. `use` is repeated with the request. */
+  async #offsetsOf<T>(
     group: string,
-    topics: { name: string; partitionIndexes: number[] }[],
+    topic: string,
+    partitions: readonly number[],
+    use: (cluster: BrokerCluster, offsets: readonly CommittedOffset[]) => Promise<T>,
+  ): Promise<T> {
+    const stable = (await this.features()).memberTransactions;
+    const during = `reading the offsets of the group ${group} failed`;
+    const groups = [{ groupId: group, topics: [{ name: topic, partitionIndexes: [...partitions] }] }];
+    return await this.#ask(during, async (cluster) => {
+      const answer = await this.#fetchOffsets(cluster, groups, stable);
+      return await use(cluster, answer.topics[0]?.partitions ?? []);
+    });
+  }
+
+  async #fetchOffsets(
+    cluster: BrokerCluster,
+    groups: { groupId: string; topics: { name: string; partitionIndexes: number[] }[] }[],
     stable: boolean,
-  ): Promise<Map<number, bigint | null>> {
-    const groups = [{ groupId: group, topics }];
+  ) {
+    const group = groups[0]!.groupId;
     const api = stable ? offsetFetchV7.api : offsetFetchV6.api;
     const end = monotonicMs() + STABLE_MS;
     for (;;) {
       const broker = await cluster.coordinator('group', group);
       try {
-        const answer = await broker.call(api, [groups, stable]);
-        const found = new Map<number, bigint | null>();
-        for (const { partitionIndex, committedOffset, metadata } of answer.topics[0]?.partitions ?? []) {
-          const earlier = committedOffset > 0n && (await isOfEarlierTopic(cluster, topics[0]!.name, metadata));
-          found.set(partitionIndex, committedOffset < 0n ? null : earlier ? 0n : committedOffset);
-        }
-        return found;
+        return await broker.call(api, [groups, stable]);
       } catch (error) {
         if (hasMoved(error)) cluster.forgetCoordinator('group', group);
         if (!refusedAs(error, 'UNSTABLE_OFFSET_COMMIT') || monotonicMs() > end) throw error;
@@ -141,6 +157,13 @@ class PlatformaticAdmin implements TopicAdmin {
       throw failure(error, during);
     }
   }
+}
+
+/** A committed offset in the response of a broker. -1: the partition has none. */
+interface CommittedOffset {
+  partitionIndex: number;
+  committedOffset: bigint;
+  metadata?: string | null | undefined;
 }
 
 /**
