@@ -1,6 +1,6 @@
 // Declarations through the doors that take them: flags, pipelines, lint; and what is said where one is missing or wrong.
 
-import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { gzipSync } from 'node:zlib';
 import { expect, test } from 'vitest';
@@ -197,5 +197,32 @@ test('whatever is declared is part of what a run that goes on has to be, also of
   for (const said of declarations) {
     expect(differencesOf(plain, await identity(said)), JSON.stringify(said)).not.toEqual([]);
     expect(differencesOf(await identity(said), await identity(structuredClone(said)))).toEqual([]);
+  }
+});
+
+/** The same applications in each format of text, under the names of the model. */
+const byFormat = (rows: readonly string[][]): Record<string, string> => {
+  const objects = rows.map((row) => JSON.stringify(Object.fromEntries(NAMES.map((name, c) => [name, row[c]]))));
+  return {
+    'in.csv': CLEAN,
+    'in.tsv': CLEAN.replaceAll(',', '\t'),
+    'in.ndjson': objects.join('\n'),
+    'in.json': `[${objects}]`,
+  };
+};
+
+test.each([
+  { what: 'a column of the model', name: 'amount' },
+  { what: 'a passthrough column', name: 'application_id' },
+])('$what that is declared under another name is not read under its own name, in any format', async ({ name }) => {
+  const folder = scratch();
+  for (const [file, text] of Object.entries(byFormat(ROWS))) {
+    writeFileSync(path.join(folder, file), text);
+    for (const more of [[], ['--ignore', '*']]) {
+      const run = await score(folder, file, '-o', 'out.csv', '--rename', `${name}=BETRAG`, ...more);
+      expect(run, `${file} ${more}`).toMatchObject({ code: 1 });
+      expect(run.stderr, `${file} ${more}`).toMatch(/missing|unexpected_column|not in the header/);
+      expect(existsSync(path.join(folder, 'out.csv')), file).toBe(false);
+    }
   }
 });

@@ -42,6 +42,12 @@ export class InputNames {
     return [...this.#ignored];
   }
 
+  /** The declared renames, as pairs of column and input name, whose input name is not a cell of the header row. */
+  unmatched(cells: readonly string[], trim: boolean): [string, string][] {
+    const there = new Set(trim ? cells.map(withoutBlanks) : cells);
+    return Object.entries(this.#rename).filter(([, inInput]) => !there.has(inInput));
+  }
+
   isConstant(name: string): boolean {
     return Object.hasOwn(this.constants, name);
   }

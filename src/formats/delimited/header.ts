@@ -287,6 +287,14 @@ class Fit {
       outcome: manifest.outcome ?? null,
       passthrough: passed,
     });
+    // A cell with the own name of a renamed column is another column. Formats with keys reject such a key, too.
+    for (const [name, there] of this.#names.unmatched(cells, this.#trim)) {
+      if (!names.includes(name)) continue;
+      const which = model.has(name) ? `column ${name}` : 'a passthrough column';
+      const message = `${which} is declared under another name, which is not in the header`;
+      // Without `column`, the advice does not suggest a constant.
+      faults.push(namedAtTerminal({ code: 'missing_column', message }, name, `is not in the header as ${there}`));
+    }
     if (faults.length > 0) {
       const nothing = noHeader({ names: there, wanted });
       if (nothing) throw new SluiceError('header_mismatch', nothing);
