@@ -203,11 +203,14 @@ export async function completeObject(
     await store.put(key, Buffer.alloc(0));
     return;
   }
+  // If the object has its final length, an earlier call completed it. Some S3-compatible storage removes the object for
+  // a moment if it is completed again.
+  const isComplete = async () => (await store.head(key))?.bytes === length;
+  if (await isComplete()) return;
   try {
     await store.completeParts(key, upload, parts);
   } catch (error) {
-    // If the object has its final length, an earlier call completed it and only the response was lost.
-    if ((await store.head(key))?.bytes !== length) throw error;
+    if (!(await isComplete())) throw error;
   }
 }
 

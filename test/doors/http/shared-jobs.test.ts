@@ -335,11 +335,34 @@ requirePostgres('jobs that services share', () => {
     },
   );
 
+  checkTestNeeding(
+    ['versitygw'],
+    'an upload that storage does not find for a moment, as while it is completed twice, is scored later',
+    async () => {
+      const { a, b, events } = await sameTwo();
+      const body = portfolio(300);
+      const want = await a.call('POST', predictUrl('csv'), { body });
+      let unfound = 2;
+      gate.rule = ({ method, path: of }) => {
+        if (!of.endsWith('/body') || method !== 'HEAD' || unfound === 0) return 'pass';
+        unfound--;
+        return 404;
+      };
+      const made = await submit(a, body);
+      await untilState(b, made, 'done');
+      expect([unfound, events().filter((event) => event === 'job_put_off')]).toEqual([
+        0,
+        ['job_put_off', 'job_put_off'],
+      ]);
+      expect((await b.call('GET', `${made.headers.location}/result`)).text === want.text).toBe(true);
+    },
+  );
+
   checkTestNeeding(['versitygw'], 'doctor says whether table and bucket are reached, and why not', async () => {
     const { table } = await sameTwo();
     const database = { url_env: 'JOBS_DATABASE', connect_timeout_ms: 60_000, statement_timeout_ms: 60_000 };
     const shared = { database, table, files: `s3://jobs/${table}`, lease_ms: 60_000 };
-    expect(await reachShared(shared)).toContain('0 jobs are queued, 0 running');
+    expect(await reachShared(shared)).toContain('0 jobs are queued, 0 are running');
     const times = { connect_timeout_ms: 60_000, statement_timeout_ms: 60_000 };
     const nowhere = { ...times, url: 'postgresql://sluice@127.0.0.1:1/none' };
     await expect(reachShared({ ...shared, database: nowhere })).rejects.toMatchObject({ code: 'database_failed' });

@@ -30,6 +30,8 @@ const MAX_PAUSE_MS = 60_000;
 const PAUSE_SLACK_MS = 20;
 /** Maximum number of attempts after an outage that do not find the topic. */
 const UNKNOWN_TOPIC_ATTEMPTS = 5;
+/** Maximum number of further attempts to read an upload that is not in object storage, or that changes meanwhile. */
+const UNREADABLE_ATTEMPTS = 5;
 /** Delay in ms between attempts to record the end of a job. Attempts are repeated while the lease lasts. */
 const SETTLE_PAUSE_MS = 200;
 /** A lease is renewed this many times within its duration. A job is aborted one interval before its lease ends. */
@@ -60,7 +62,7 @@ export class JobRunner {
   readonly #reserved = new Map<string, Lease>();
   /** By upload: the number of failures that dependencies caused. */
   readonly #failures = new Map<string, number>();
-  /** By upload: the number of attempts after a first failure that did not find the topic. */
+  /** By upload: the number of attempts that did not find the topic, or the upload itself. */
   readonly #missing = new Map<string, number>();
   /** Jobs that this server has given up, until the table has recorded that. */
   readonly #givenUp = new Set<HeldJob>();
@@ -262,7 +264,7 @@ export class JobRunner {
     // a cancellation of the job.
     const closed = !cancelled && !signal.aborted && (thrown as Partial<SluiceError>).code === 'cancelled';
     const fault = closed ? new SluiceError('stopping', 'the server stops', { cause: thrown }) : thrown;
-    const e = withoutNames(asSluiceError(fault, 'internal_error'));
+    const e = withoutPlace(withoutNames(asSluiceError(fault, 'internal_error')));
     if (this.#isPassing(job, e) && !signal.aborted) {
       const why = { errorCode: e.code, errorMessage: e.message };
       const pause = this.#pauseOf(job.id);
@@ -298,6 +300,7 @@ export class JobRunner {
    * acknowledged upload.
    */
   #isPassing({ id, pipeline }: Job, { code, entry }: SluiceError): boolean {
+    if (this.#parts.store.leaseMs !== null && code in UNREADABLE) return this.#mayBeReadable(id);
     if (pipeline !== null && code === 'kafka_topic_missing') return this.#mayComeBack(id);
     if (pipeline !== null) return entry.fault === 'dependency' && entry.retryable;
     return this.#parts.store.leaseMs !== null && STORAGE.has(code);
@@ -313,6 +316,17 @@ export class JobRunner {
     const missing = this.#missing.get(id) ?? 0;
     if (!this.#failures.has(id) || missing >= UNKNOWN_TOPIC_ATTEMPTS) return false;
     this.#missing.set(id, missing + 1);
+    return true;
+  }
+
+  /**
+   * If two servers complete an upload at the same time, some S3-compatible storage replaces the object in two steps.
+   * The object is then missing for a moment.
+   */
+  #mayBeReadable(id: string): boolean {
+    const unreadable = this.#missing.get(id) ?? 0;
+    if (unreadable >= UNREADABLE_ATTEMPTS) return false;
+    this.#missing.set(id, unreadable + 1);
     return true;
   }
 
@@ -377,6 +391,18 @@ export class JobRunner {
 
 /** Error codes of the shared job storage. */
 const STORAGE: ReadonlySet<ErrorCode> = new Set(['jobs_unavailable', 'storage_unavailable']);
+
+/** Errors of shared storage while the upload of a job is read, with messages that do not name the storage. */
+const UNREADABLE: Partial<Record<ErrorCode, string>> = {
+  input_not_found: 'the stored upload does not exist',
+  input_changed: 'the stored upload changed while it was read',
+};
+
+/** Replaces the message of an error that names the storage of jobs, which clients must not see. */
+function withoutPlace(error: SluiceError): SluiceError {
+  const message = UNREADABLE[error.code];
+  return message === undefined ? error : new SluiceError(error.code, message, { cause: error });
+}
 
 /**
  * Whether the error concerns the lease or the table, not the job. If so, this server can neither continue the job nor
