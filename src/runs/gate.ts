@@ -89,6 +89,10 @@ export function gateFaults(limits: GateLimits, manifest: Manifest): string[] {
 }
 
 function measurable(key: ColumnLimit, manifest: Manifest): (column: DriftPlan['columns'][number]) => boolean {
+  if (key === 'max_unseen') {
+    // Numbers and booleans are valid or rejected, never unseen.
+    return ({ column }) => ['category', 'text'].includes(manifest.columns[column]?.kind ?? '');
+  }
   if (key !== 'max_out_of_range') return ({ column }) => column >= 0;
   const ranged = new Set(manifest.columns.flatMap(({ range }, i) => (range ? [i] : [])));
   return ({ column, binning, range, sketch }) =>

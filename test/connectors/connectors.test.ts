@@ -145,3 +145,28 @@ test('code outside of connectors decides by capabilities, not by names', () => {
   expect(naming('postgres').filter((name) => !ABOUT_TOPICS.test(name))).toEqual(['runs/checks/replay-table-row.ts']);
   expect(naming('kafka').filter((name) => !ABOUT_TOPICS.test(name))).toEqual([]);
 });
+
+const TOPIC = 'kafka: { brokers: ["b:9092"] }';
+test.each([
+  {
+    what: 'a key that is not passed through',
+    text: `source: { type: file, path: a.csv }\nscore: { passthrough: [id] }\nsink: { type: kafka, topic: t, key: number }\n${TOPIC}`,
+    says: 'key: number is not in score.passthrough',
+  },
+  {
+    what: 'a route of a decision that the model does not make',
+    text: `source: { type: kafka, topic: s, group: g }\nsink: { type: kafka, topic: t, routes: [{ decision: declined, topic: d }] }\n${TOPIC}`,
+    says: 'sink.routes: declined is no decision of the model, which makes the decisions approve, review, decline',
+  },
+  {
+    what: 'a limit of a column that is not measured for it',
+    text: 'source: { type: file, path: a.csv }\ngate: { max_unseen: { amount: 0.1 } }\nsink: { type: file, path: b.csv }',
+    says: 'gate.max_unseen: amount is not measured for it',
+  },
+])('lint refuses $what', async ({ text, says }) => {
+  const file = path.join(scratch(), 'p.yaml');
+  writeFileSync(file, `model: credit-default\n${text}\n`);
+  const { code, stderr } = await sluiceHere(['lint', file]);
+  expect(code).toBe(2);
+  expect(stderr).toContain(says);
+});

@@ -82,7 +82,7 @@ test('a run that is stopped ends with 4, leaves what is there as it was and says
   );
   writeFileSync(output, 'of yesterday');
   const args = ['score', input, '-m', 'credit-default', '-o', output, '--workers', '1'];
-  const stopped = await sluiceHere([...args, '--max-unseen', 'income=0,*=0.02', '--json']);
+  const stopped = await sluiceHere([...args, '--max-unseen', 'source_type=0,*=0.02', '--json']);
   expect(stopped.code).toBe(4);
   expect(stopped.stderr).toMatch(
     /the gate stopped \S+in\.csv, nothing was published: a limit is not met \[gate_stopped\]\n.*\n {2}credit_product_id +unseen +100\.0 % +2\.0 % +0\.0 %\n/,
@@ -92,7 +92,7 @@ test('a run that is stopped ends with 4, leaves what is there as it was and says
   const summary = JSON.parse(stopped.stdout);
   expect(summary).toMatchObject({
     rows: 0,
-    gate: { verdict: 'stopped', limits: { max_unseen: { income: 0, '*': 0.02 } } },
+    gate: { verdict: 'stopped', limits: { max_unseen: { source_type: 0, '*': 0.02 } } },
   });
   const [{ rows, scored, rejected, exceeded }] = summary.gate.inputs;
   expect([rows, scored + rejected, rejected > 0]).toEqual([1200, 1200, true]);
@@ -127,6 +127,9 @@ describe('what a gate wants is looked for before anything is read', () => {
       /the baseline has no score/,
     ],
     ['a column that is none', { max_unseen: { incom: 0.1 } }, () => {}, /no column incom \(did you mean income\?\)/],
+    ['unseen numbers', { max_unseen: { income: 0.1 } }, () => {}, /max_unseen: income is not measured/],
+    ['unseen booleans', { max_unseen: { had_arrears: 0.1 } }, () => {}, /max_unseen: had_arrears is not measured/],
+    ['unseen categories', { max_unseen: { source_type: 0.1, '*': 1 } }, () => {}, null],
     [
       'a column without a baseline',
       { max_missing: { income: 0 } },

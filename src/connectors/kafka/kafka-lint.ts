@@ -128,6 +128,10 @@ function lintSink({ key, partition, routes }: KafkaSink, { source }: Topics, pip
       'sink',
       'key: is not supported if the source is a topic, because predictions keep the key of their application',
     );
+  const { passthrough } = pipeline.score;
+  if (!source && key !== undefined && Array.isArray(passthrough) && !passthrough.includes(key)) {
+    say('sink.key', `key: ${key} is not in score.passthrough`);
+  }
   if (!source && partition === 'source') say('sink', 'partition: source needs a topic as the source');
   if (!routes) return;
   if (!source) say('sink', 'routes: need a topic as the source');

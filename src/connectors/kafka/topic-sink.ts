@@ -1,6 +1,7 @@
 // Writes the predictions of a file or an upload to a topic: each line of NDJSON becomes the value of one record.
 // The predictions of a file are written idempotently, the predictions of an upload exactly once.
 
+import { SluiceError } from '../../core/errors.ts';
 import { parseExact } from '../../core/exact-json.ts';
 import type { PredictionSink } from '../contract/connector.ts';
 import { openTransactionalWriter } from './choose-client.ts';
@@ -86,6 +87,7 @@ export async function openTopicSink(options: TopicSinkOptions): Promise<TopicSin
   const { connection, sink, encode, headers = {}, members } = options;
   const writer = await TopicWriter.open({ connection, topic: sink.topic, compression: sink.compression });
   const lines = new LineSplitter();
+  const keys = new KeyColumn(sink.key);
   let bytesWritten = 0;
   return {
     output: { format: 'ndjson', delimiter: ',', added: members ? MODEL_MEMBERS : [] },
@@ -94,8 +96,8 @@ export async function openTopicSink(options: TopicSinkOptions): Promise<TopicSin
       return bytesWritten;
     },
     async write(bytes) {
-      const records = lines
-        .take(bytes)
+      const records = keys
+        .checked(lines.take(bytes))
         .map((line): OutgoingRecord => ({ ...recordOf(named(line, members), sink.key, encode), headers }));
       bytesWritten += bytes.length;
       if (records.length > 0) await writer.write(records);
@@ -135,6 +137,36 @@ class LineSplitter {
 
   clear(): void {
     this.#rest = Buffer.alloc(0);
+  }
+}
+
+/** Rejects a key column that the predictions do not have. All records would be written without a key. */
+export class KeyColumn {
+  readonly #column: string | undefined;
+  #checked = false;
+
+  constructor(column: string | undefined) {
+    this.#column = column;
+    this.#checked = column === undefined;
+  }
+
+  /**
+   * Returns the lines. Of the first lines with a scored row, at least one must have the column; the rows of JSON need
+   * not all have it.
+   * @throws SluiceError kafka_config
+   */
+  checked(lines: Buffer[]): Buffer[] {
+    if (this.#checked) return lines;
+    const column = this.#column!;
+    for (const line of lines) {
+      const prediction = parseExact(line);
+      if (Object.hasOwn(prediction, column)) {
+        this.#checked = true;
+        return lines;
+      }
+    }
+    if (lines.every((line) => Object.hasOwn(parseExact(line), 'error'))) return lines;
+    throw new SluiceError('kafka_config', `sink.key: the input has no passthrough column ${column}`);
   }
 }
 
@@ -219,6 +251,7 @@ export async function openUploadTopicSink(options: UploadTopicSinkOptions): Prom
     return committed;
   });
   const lines = new LineSplitter();
+  const keys = new KeyColumn(sink.key);
   let held: OutgoingRecord[] = [];
   let seen = 0;
   let bytesWritten = 0;
@@ -244,7 +277,7 @@ export async function openUploadTopicSink(options: UploadTopicSinkOptions): Prom
       return bytesWritten;
     },
     async write(bytes) {
-      for (const line of lines.take(bytes)) {
+      for (const line of keys.checked(lines.take(bytes))) {
         if (++seen <= done) continue;
         bytesWritten += line.length;
         held.push({ ...recordOf(named(line, members), sink.key, encode), headers });

@@ -6,6 +6,7 @@ import { connectorOf, isEndless } from '../../connectors/connectors.ts';
 import { asSluiceError, SluiceError } from '../../core/errors.ts';
 import { pairsRefused } from '../../inference/explain/explainer.ts';
 import type { Manifest } from '../../model/package/manifest.ts';
+import type { ModelPackage } from '../../model/package/model-package.ts';
 import { openCommandLog, orLogged } from './command-log.ts';
 import { driveRun, say } from './drive-run.ts';
 import { EXIT } from './exit-codes.ts';
@@ -82,6 +83,8 @@ async function lint(files: string[], flags: { registry?: string; schema?: boolea
       if (pairs !== null) problems.push(`${file}:1:1 score.interactions: ${pairs.message}`);
       const misfit = await declarationMisfit(pipeline, model.manifest);
       if (misfit !== null) problems.push(`${file}:1:1 source: ${misfit.replaceAll('\n', '; ')}`);
+      const misrouted = await routesMisfit(pipeline, model);
+      if (misrouted !== null) problems.push(`${file}:1:1 ${misrouted}`);
       if (pipeline.gate) problems.push(...(await gateProblems(file, pipeline.gate, model.manifest)));
       const { unmappedReasons } = await import('../../inference/explain/interpretation.ts');
       const unmapped = pipeline.score.interpretation === 'none' ? [] : unmappedReasons(model.manifest);
@@ -112,6 +115,18 @@ async function declarationMisfit({ source, sink, score }: ReadPipeline, manifest
   const { checkDeclaration } = await import('../../formats/declared-parts.ts');
   try {
     checkDeclaration(declared, manifest, score.passthrough ?? (isEndless(source) ? '*' : echoOf(sink)));
+    return null;
+  } catch (error) {
+    return asSluiceError(error, 'usage').message;
+  }
+}
+
+/** Why the routes of a topic do not fit the decisions of the model; null if they do. */
+async function routesMisfit({ sink }: ReadPipeline, model: ModelPackage): Promise<string | null> {
+  if (sink.type !== 'kafka') return null;
+  const { TopicRoutes } = await import('../../runs/topics/topic-routes.ts');
+  try {
+    new TopicRoutes(sink).check(model);
     return null;
   } catch (error) {
     return asSluiceError(error, 'usage').message;

@@ -1,6 +1,6 @@
 // Lines of a file as records of a topic: which key they have, and that a line is read once.
 import { expect, test } from 'vitest';
-import { recordOf } from '../../../src/connectors/kafka/topic-sink.ts';
+import { KeyColumn, recordOf } from '../../../src/connectors/kafka/topic-sink.ts';
 
 test.each([
   ['"K-7"', 'K-7'],
@@ -29,4 +29,24 @@ test('a line without a key is not read', () => {
     value: line,
   });
   expect(recordOf(Buffer.from('{"row":1}'), 'id', (json) => json).key).toBeNull();
+});
+
+const SCORED = '{"row":1,"prediction":true}';
+const REJECTED = '{"row":1,"error":{"code":"bad_number"}}';
+const KEYED = '{"id":"K-7","row":1,"prediction":true}';
+const EMPTY = '{"id":null,"row":1,"prediction":true}';
+
+test.each<{ what: string; parts: string[][]; refused: boolean }>([
+  { what: 'no prediction has the column', parts: [[SCORED, SCORED]], refused: true },
+  { what: 'none has it after rows that were rejected', parts: [[], [REJECTED], [REJECTED, SCORED]], refused: true },
+  { what: 'some have it', parts: [[SCORED, KEYED], [SCORED]], refused: false },
+  { what: 'its value is missing', parts: [[EMPTY], [SCORED]], refused: false },
+  { what: 'every row was rejected', parts: [[REJECTED], []], refused: false },
+])('a key column is refused before anything is written if the input does not have it: $what', ({ parts, refused }) => {
+  const keys = new KeyColumn('id');
+  const check = () => parts.flatMap((part) => keys.checked(part.map((line) => Buffer.from(line))).map(String));
+  if (refused) expect(check).toThrow(expect.objectContaining({ code: 'kafka_config' }));
+  else expect(check()).toEqual(parts.flat());
+  const all = parts.flat().map((line) => Buffer.from(line));
+  expect(new KeyColumn(undefined).checked(all)).toBe(all);
 });
