@@ -265,7 +265,8 @@ replaces no existing output, unless \`allow_empty\` is set.
 
 **From a file into a topic**, one record is written for every row. The producer is idempotent, but the run is not one
 transaction. If a run fails halfway and is repeated, some records are written twice. Set \`key\`, so that consumers can
-recognise duplicates.
+recognise duplicates. The column must be passed through; if the input does not have it, the run fails (\`kafka_config\`)
+and writes nothing.
 
 **From a topic into files**, a file contains the predictions for the records between two committed offsets of one
 partition. Its name contains the partition and the first offset (\`{partition}\`, \`{offset}\`). The end offset is committed
