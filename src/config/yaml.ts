@@ -13,6 +13,7 @@ import {
   type Node,
   type Pair,
   Parser,
+  type ScalarTag,
   stringify,
   visit,
 } from 'yaml';
@@ -45,9 +46,17 @@ interface Fault {
   message: string;
 }
 
+/** Reads `0230` as text, because the number 230 may be another category. YAML 1.1 and 1.2 disagree about its value. */
+const LEADING_ZEROS: ScalarTag = {
+  tag: 'tag:yaml.org,2002:str',
+  default: true,
+  test: /^[-+]?0[0-9]/,
+  resolve: (text) => text,
+};
+
 /**
  * Parses YAML 1.2 (core schema), rejects duplicate keys, and limits aliases. Keys are always read as text: YAML writers
- * do not quote `008:`, and a category must not lose its zeros.
+ * do not quote `008:`, and a category must not lose its zeros. Numbers with leading zeros are text for the same reason.
  */
 export function readYaml(file: string, text: string): ReadYaml {
   const counter = new LineCounter();
@@ -71,6 +80,7 @@ export function readYaml(file: string, text: string): ReadYaml {
     strict: true,
     stringKeys: true,
     merge: true,
+    customTags: (tags) => [LEADING_ZEROS, ...tags],
   });
   const [first, second] = composer.compose(tokens, true, text.length);
   const document = first!;

@@ -2,6 +2,7 @@
 import { readFileSync } from 'node:fs';
 import { Type } from 'typebox';
 import { expect, test } from 'vitest';
+import { readYaml } from '../../src/config/yaml.ts';
 import { parseYaml } from '../../src/config/yaml-document.ts';
 import { formatProblem } from '../../src/config/yaml-problem.ts';
 import { ManifestSchema } from '../../src/model/package/manifest.ts';
@@ -15,6 +16,11 @@ const problems = (text: string): string[] => {
 
 test('the bundled package is sound', () => {
   expect(problems(YAML)).toEqual([]);
+});
+
+test('numbers with leading zeros are text, so that categories keep them', () => {
+  const read = readYaml('a.yaml', '[0230, -007, +01, 00.5, 01e3, 0, -0, 0.5, 0e1, 0x10, 0o7, 230, {007: 008}]');
+  expect(read.ok && read.value).toEqual(['0230', '-007', '+01', '00.5', '01e3', 0, -0, 0.5, 0, 16, 7, 230, { '007': '008' }]); // biome-ignore format: one line
 });
 
 test('several faults, each with its line and column', () => {

@@ -134,6 +134,19 @@ export class Crossing {
     return this.#score(Buffer.from(text), 'csv', spec, SETTINGS.plain, { ignore: [...others] });
   }
 
+  /** Scores a row whose other columns are constant in its text, and this one by a declaration. */
+  async constant(
+    constants: Record<string, string>,
+    spec: KindColumn,
+    numbers: Setting['numbers'],
+  ): Promise<Answer[] | string> {
+    const others = ALL.filter((column) => column !== spec);
+    const line = others.map((column) => `"${constantOf(column)}"`).join(',');
+    const text = `${ALWAYS},${others.map(({ name }) => name).join(',')}\n1,${line}\n`;
+    const { bytes, refused } = await (await this.engine(numbers)).score(Buffer.from(text), 'csv', { constants });
+    return refused ?? [JSON.parse(bytes!.toString())];
+  }
+
   /** What each carrier passes through else than it has, in each format; `oneIn`: one in so many carriers. */
   async passedThrough(oneIn = 1): Promise<string[]> {
     const found: string[] = [];
@@ -180,7 +193,7 @@ const textOf = (lines: readonly string[]): Buffer => Buffer.from(lines.map((line
 const WIDE = /int64|fixed64|Int64Value|UInt64Value/;
 
 /** A value as the token of JSON that is passed through (docs/input.md). */
-function tokenOf(value: Value, { kind, format, name }: Carrier): string {
+export function tokenOf(value: Value, { kind, format, name }: Carrier): string {
   if (value === null) return 'null';
   if ('b' in value) return String(value.b);
   if ('t' in value) return JSON.stringify(value.t);
@@ -195,13 +208,13 @@ function tokenOf(value: Value, { kind, format, name }: Carrier): string {
 }
 
 /** The same as the cell of a table; null: there is none. */
-function cellOf(token: string, output: FileFormat): string | null {
+export function cellOf(token: string, output: FileFormat): string | null {
   const isDelimited = output === 'csv' || output === 'tsv';
   const text = token === 'null' ? null : token.startsWith('"') ? (JSON.parse(token) as string) : token;
   return isDelimited ? neutral(text ?? '') : text;
 }
 
-async function passedIn(bytes: Buffer, output: FileFormat): Promise<(string | null)[]> {
+export async function passedIn(bytes: Buffer, output: FileFormat): Promise<(string | null)[]> {
   switch (output) {
     case 'ndjson':
     case 'json':
