@@ -115,7 +115,9 @@ export function passed(value: unknown): Passed | null {
     const whole = BigInt(value.text);
     return whole >= LONG_MIN && whole <= LONG_MAX ? { long: value.text } : { string: value.text };
   }
-  if (typeof value === 'number') return Number.isSafeInteger(value) ? { long: value } : { double: value };
+  // A long has no negative zero.
+  if (typeof value === 'number')
+    return Number.isSafeInteger(value) && !Object.is(value, -0) ? { long: value } : { double: value };
   return { string: typeof value === 'string' ? value : JSON.stringify(value) };
 }
 
