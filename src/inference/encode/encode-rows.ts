@@ -77,9 +77,14 @@ export function sampleApplication(manifest: Manifest): Record<string, string | n
   );
 }
 
-/** The example application as texts in column order. */
-export const sampleRow = (manifest: Manifest): string[] =>
-  Object.values(sampleApplication(manifest)).map((v) => (v === null ? '' : String(v)));
+/** The example application as texts in column order; a boolean is a word that its column accepts. */
+export function sampleRow(manifest: Manifest): string[] {
+  const values = sampleApplication(manifest);
+  return manifest.columns.map(({ name, false_values }) => {
+    const value = values[name] ?? '';
+    return value === false ? (false_values?.[0] ?? 'false') : String(value);
+  });
+}
 
 type ColumnBaseline = NonNullable<Manifest['baseline']>['columns'][string];
 
