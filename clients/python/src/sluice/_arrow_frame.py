@@ -27,9 +27,15 @@ from ._frames import (
 from ._http_errors import SluiceError
 
 
+EXTENSIONS = {"arrow.uuid": TEXT, "arrow.json": TEXT, "arrow.bool8": NUMBER}
+"""Extension types that the service reads, with the kind of their values."""
+
+
 def kind_of(kind: Any) -> str:
     """The kind of the values of an Arrow type."""
     types = pa.types
+    if isinstance(kind, pa.BaseExtensionType):
+        return EXTENSIONS.get(kind.extension_name, OTHER)
     if types.is_dictionary(kind) or types.is_run_end_encoded(kind):
         return kind_of(kind.value_type)
     if types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind):

@@ -25,9 +25,10 @@ def kind_of(value: Any) -> str:
     if isinstance(value, bool) or type(value).__name__ in ("bool_", "bool"):
         return BOOLEAN
     if isinstance(value, decimal.Decimal):
-        return DECIMAL
+        return NULL if value.is_nan() else DECIMAL
     if isinstance(value, numbers.Real):
-        return NULL if isinstance(value, float) and math.isnan(value) else NUMBER
+        # Other floats than those of Python have NaN as well, such as numpy.float32.
+        return NULL if value != value else NUMBER
     if isinstance(value, datetime.datetime):
         return TIMESTAMP
     return DATE if isinstance(value, datetime.date) else OTHER

@@ -301,8 +301,13 @@ class Dictionaries(unittest.TestCase):
             {"amount": decimal.Decimal("-0.5"), "banned": None, "product": "12", "purpose": "007"},
             {"amount": float("nan"), "banned": False, "product": "A7", "purpose": "home"},
             {"amount": np.int32(7), "banned": pd.NA, "product": "1000", "purpose": "7"},
+            {"amount": np.float32("nan"), "banned": False, "product": "A7", "purpose": "home"},
+            {"amount": decimal.Decimal("NaN"), "banned": False, "product": "A7", "purpose": "home"},
         ]
-        text = "id,amount,banned,product,purpose\n1,100,true,0230,car\n2,-0.5,,12,007\n3,,false,A7,home\n4,7,,1000,7\n"
+        text = (
+            "id,amount,banned,product,purpose\n1,100,true,0230,car\n2,-0.5,,12,007\n3,,false,A7,home\n4,7,,1000,7\n"
+            "5,,false,A7,home\n6,,false,A7,home\n"
+        )
         self.assertEqual(scores(CLIENT.predict(rows, MODEL)), csv_scores(text))
 
     def test_a_single_wrong_value_is_refused(self) -> None:
