@@ -1,11 +1,17 @@
 // Columns of every type of PostgreSQL that lenders have, as every kind of column: the values mean what they mean in all other formats.
+import { writeFileSync } from 'node:fs';
+import path from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import YAML from 'yaml';
 import { openQuery } from '../../src/connectors/postgres/query-source.ts';
 import { SluiceError } from '../../src/core/errors.ts';
+import { driveRun } from '../../src/doors/commands/drive-run.ts';
 import type { Manifest } from '../../src/model/package/manifest.ts';
+import { readPipeline } from '../../src/runs/read-pipeline.ts';
 import { requirePostgres } from '../support/postgres/require.ts';
 import { type PostgresServer, startPostgres } from '../support/postgres/server.ts';
 import { type Answer, Crossing } from './types/crossing.ts';
+import { PASSING, registryOfKinds } from './types/entry-points.ts';
 import { ALL, ALWAYS, inputOf, type KindColumn } from './types/model.ts';
 import { type Kind, type Setting, takesKind, type Value } from './types/rule.ts';
 
@@ -133,6 +139,45 @@ requirePostgres('types of PostgreSQL', () => {
     ];
     const answers = await crossing.csv((await read([spec], type, others(...members))) as string, spec, []);
     expect(crossing.compare(answers as Answer[], spec, SETTING, { name: type, values })).toEqual([]);
+  });
+
+  test('values of every type are passed through to a table as the texts that the database has for them', async () => {
+    const kinds = registryOfKinds();
+    const file = path.join(kinds.folder, 'pass.yaml');
+    try {
+      const names = TYPES.map((_, i) => `c${i}`);
+      await server.query(`CREATE TABLE given (${TYPES.map(([type], i) => `c${i} ${type}`).join(', ')}, "row" int)`);
+      for (let row = 0; row < Math.max(...TYPES.map(([, , values]) => values.length)); row++) {
+        const cells = TYPES.map(([type, , values]) => `${literal(values[row] ?? null)}::${type}`);
+        await server.query(`INSERT INTO given VALUES (${cells.join(', ')}, ${row})`);
+      }
+      const end = { type: 'postgres', url_env: 'SLUICE_TYPES_DATABASE' };
+      const pipeline = {
+        model: PASSING,
+        source: { ...end, table: 'given', key: ['row'] },
+        score: { workers: 1, passthrough: names },
+        sink: { ...end, table: 'passed', mode: 'replace' },
+      };
+      process.env.SLUICE_TYPES_DATABASE = server.url;
+      writeFileSync(file, YAML.stringify(pipeline));
+      const options = { name: 'types', registry: kinds.folder, quiet: true };
+      await driveRun({ ...(await readPipeline(file)), resume: 'restart' }, options);
+      // ISO 8601 for times and intervals, and JSON for what has parts; an inet of one address has no mask.
+      const written: Record<string, string> = { inet: "'10.0.0.1'", timestamp: "'2024-02-29T12:34:56'", timestamptz: "'2024-02-29T11:34:56+00:00'", interval: "'P1D'", 'integer[]': "'[36]'", pair: `'{"a":1,"b":2}'` }; // biome-ignore format: one line
+      const texts = names.map((name, i) => {
+        const text = written[TYPES[i]![0]];
+        return text === undefined ? `${name}::text` : `CASE WHEN ${name} IS NULL THEN NULL ELSE ${text} END AS ${name}`;
+      });
+      const wanted = await server.query(`SELECT ${texts.join(', ')} FROM given ORDER BY "row"`);
+      const padded = names.filter((_, i) => /^(char|padded)/.test(TYPES[i]![0]));
+      const { rows } = await server.query(`SELECT ${names.join(', ')} FROM passed ORDER BY "row"`);
+      // Padding is no part of the text of a char, but of its value.
+      const trimmed = (all: Record<string, string | null>[]) => all.map((row) => ({ ...row, ...Object.fromEntries(padded.map((name) => [name, row[name]?.trimEnd()])) })); // biome-ignore format: one line
+      expect(trimmed(rows as never)).toEqual(trimmed(wanted.rows as never));
+    } finally {
+      delete process.env.SLUICE_TYPES_DATABASE;
+      kinds.remove();
+    }
   });
 
   test.each(TYPES)('%s', async (type, kind, values) => {

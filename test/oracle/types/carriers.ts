@@ -12,7 +12,7 @@ interface Stored {
   /** Kinds of the values to the Python client that sent them. */
   client?: string[];
 }
-interface Table extends Stored {
+export interface Table extends Stored {
   name: string;
   format: 'arrow' | 'parquet';
   /** Its bytes, as base64. */

@@ -100,11 +100,31 @@ export function shareOf(column: KindColumn, feature: number | string): number {
   return at < 0 ? UNKNOWN_TEXT : at;
 }
 
+/** Columns of a package: those of the model by the type of their input, the name of each, and of the one that is always there. */
+interface Shape {
+  columns: Readonly<Record<InputType, readonly KindColumn[]>>;
+  nameOf: (column: KindColumn) => string;
+  always: string;
+}
+const EVERY: Shape = { columns: COLUMNS, nameOf: ({ name }) => name, always: ALWAYS };
+
+/** A package whose columns have the names of the carriers: `x`, which is of this kind, and `row`. null: `row` alone. */
+export function writeNarrowPackage(registry: string, id: string, spec: KindColumn | null): void {
+  const columns = Object.fromEntries(
+    Object.entries(COLUMNS).map(([type, some]) => [type, some.filter((column) => column === spec)]),
+  ) as Record<InputType, KindColumn[]>;
+  writePackage(registry, id, 'refuse', { columns, nameOf: () => 'x', always: 'row' });
+}
+
 /** Writes the package `ID/1` of a registry. */
-export function writePackage(registry: string, id: string, numbers: 'refuse' | 'accept'): void {
+export function writePackage(
+  registry: string,
+  id: string,
+  numbers: 'refuse' | 'accept',
+  { columns: { float64, float32, int64, string }, nameOf, always }: Shape = EVERY,
+): void {
   const folder = path.join(registry, id, '1');
   mkdirSync(folder, { recursive: true });
-  const { float64, float32, int64, string } = COLUMNS;
   const column = (name: string, type: InputType, width: number) => ({ name, type, shape: [null, width] });
   const sum = (input: string, ones: string, output: string) => ({
     op: 'MatMul',
@@ -117,47 +137,53 @@ export function writePackage(registry: string, id: string, numbers: 'refuse' | '
     outputs: [output],
     attributes: { to: { i: 11 } },
   });
-  const terms = ['float64', 'float32_wide', 'int64_wide', ...string.map(({ name }) => `${name}_wide`)];
+  const given = (columns: readonly KindColumn[], ...parts: object[]) => (columns.length > 0 ? parts : []);
+  // Every term is a double; the first one is always there.
+  const terms = ['float32_wide', ...given(float64, 'float64' as never), ...given(int64, 'int64_wide' as never), ...string.map(({ name }) => `${name}_wide`)]; // biome-ignore format: one line
   const onnx = buildOnnx({
     inputs: [
-      column('doubles', 'float64', float64.length),
+      ...given(float64, column('doubles', 'float64', float64.length)),
       column('floats', 'float32', float32.length + 1),
-      column('wholes', 'int64', 1),
+      ...given(int64, column('wholes', 'int64', 1)),
       ...string.map(({ name }) => column(name, 'string', 1)),
     ],
     outputs: [column('value', 'float64', 1)],
     constants: [
-      { name: 'ones64', type: 'float64', dims: [float64.length, 1], values: float64.map(() => 1) },
+      ...given(float64, { name: 'ones64', type: 'float64', dims: [float64.length, 1], values: float64.map(() => 1) }),
       { name: 'ones32', type: 'float32', dims: [float32.length + 1, 1], values: [...float32.map(() => 1), 0] },
+      { name: 'zero', type: 'float64', dims: [1], values: [0] },
     ],
     nodes: [
-      sum('doubles', 'ones64', 'float64'),
+      ...given(float64, sum('doubles', 'ones64', 'float64')),
       sum('floats', 'ones32', 'float32'),
       cast('float32', 'float32_wide'),
-      cast('wholes', 'int64_wide'),
+      ...given(int64, cast('wholes', 'int64_wide')),
       ...string.flatMap((column) => [
         { op: 'LabelEncoder', domain: 'ai.onnx.ml', inputs: [column.name], outputs: [`${column.name}_share`], attributes: { keys_strings: { strings: textsOf(column) }, values_floats: { floats: textsOf(column).map((_, i) => i) }, default_float: { f: UNKNOWN_TEXT } } },
         cast(`${column.name}_share`, `${column.name}_wide`),
       ]),
-      ...terms.slice(1).map((term, i) => ({ op: 'Add', inputs: [i === 0 ? terms[0]! : `sum${i}`, term], outputs: [i === terms.length - 2 ? 'value' : `sum${i + 1}`] })),
+      ...terms.map((term, i) => ({ op: 'Add', inputs: [i === 0 ? 'zero' : `sum${i}`, term], outputs: [i === terms.length - 1 ? 'value' : `sum${i + 1}`] })),
     ],
-  }); // biome-ignore format: a graph
+  } as Parameters<typeof buildOnnx>[0]); // biome-ignore format: a graph
   writeFileSync(path.join(folder, 'model.onnx'), onnx);
-  const names = (columns: readonly KindColumn[]) => columns.map(({ name }) => name);
+  const all = [float64, float32, int64, string].flat();
   const manifest = {
     id,
     version: 1,
     task: 'regression',
     onnx: { file: 'model.onnx', sha256: createHash('sha256').update(onnx).digest('hex'), value: 'value' },
     numbers,
-    columns: [...ALL, { name: ALWAYS, kind: 'number', missing: { as: 'value', value: 0 } }],
+    columns: [...all.map((c) => ({ ...c, name: nameOf(c) })), { name: always, kind: 'number', missing: { as: 'value', value: 0 } }],
     inputs: [
-      { name: 'doubles', type: 'float64', columns: names(float64) },
-      { name: 'floats', type: 'float32', columns: [...names(float32), ALWAYS] },
-      { name: 'wholes', type: 'int64', columns: names(int64) },
-      ...string.map(({ name }) => ({ name, type: 'string', column: name })),
+      ...given(float64, { name: 'doubles', type: 'float64', columns: float64.map(nameOf) }),
+      { name: 'floats', type: 'float32', columns: [...float32.map(nameOf), always] },
+      ...given(int64, { name: 'wholes', type: 'int64', columns: int64.map(nameOf) }),
+      ...string.map((c) => ({ name: c.name, type: 'string', column: nameOf(c) })),
     ],
+    explain: { method: 'exact', space: 'value', background: 'background.csv' },
     output: { kind: 'value' },
-  };
+  }; // biome-ignore format: a table
   writeFileSync(path.join(folder, 'model.yaml'), YAML.stringify(manifest));
+  const background = [...all.map((c) => [nameOf(c), constantOf(c)]), [always, '1']];
+  writeFileSync(path.join(folder, 'background.csv'), `${background.map(([name]) => name).join(',')}\n${background.map(([, value]) => `"${value}"`).join(',')}\n`); // biome-ignore format: one line
 }
