@@ -293,10 +293,12 @@ for each upload: \`{name}\` in \`sink.path\` and \`dead_letter.path\` (the rejec
 
 If the sink is a topic, predictions are written in transactions of \`transaction_rows\` records. Each transaction also
 stores the number of predictions written so far, as an offset of the group \`sluice-upload-NAME-JOB\`. An interrupted job
-is therefore resumed after its last transaction. Like the [predictions of a topic](#topic-to-topic), each record names
-its model in \`modelId\`, \`modelVersion\` and headers. No column can be passed through under these two names.
-Consumers must read with \`isolation.level=read_committed\`. The brokers must grant the service this group and the transactional id of the same name. If an upload fails in the middle, its
-earlier records stay in the topic.
+is therefore resumed after its last transaction. The offset also stores the package hash and the settings of the
+pipeline. If one of them has changed, the job fails (\`checkpoint_mismatch\`) and writes nothing more: one upload never has
+predictions of two packages. Like the [predictions of a topic](#topic-to-topic), each record names its model in
+\`modelId\`, \`modelVersion\` and headers. No column can be passed through under these two names. Consumers must read with
+\`isolation.level=read_committed\`. The brokers must grant the service this group and the transactional id of the same
+name. If an upload fails in the middle, its earlier records stay in the topic.
 
 \`at_least_once\` writes without transactions: after a crash, predictions may be written twice.
 

@@ -56,7 +56,7 @@ export interface KafkaObserver {
    * The topic no longer has the committed offset. Reading continues at `offset`, and the records in between are
    * skipped.
    */
-  onOffsetLost?(event: { partition: number; offset: bigint }): void;
+  onOffsetLost?(event: { partition: number; committed: bigint; offset: bigint }): void;
   /** The group assigned a new set of partitions to this member. */
   onAssigned?(event: { partitions: readonly number[] }): void;
   /** The consumer was replaced after a failure. */

@@ -112,7 +112,7 @@ export const startPolicyOf = (
   group,
   startAt: startAt ?? 'earliest',
   onOffsetLost: onOffsetLost ?? 'stop',
-  onLost: (partition, offset) => observer?.onOffsetLost?.({ partition, offset }),
+  onLost: (event) => observer?.onOffsetLost?.(event),
 });
 
 export interface StartPolicy {
@@ -123,7 +123,7 @@ export interface StartPolicy {
   /** Action if the topic no longer has the committed offset. */
   onOffsetLost: 'stop' | 'earliest' | 'latest';
   /** Called when reading continues at `offset` instead of the committed offset. */
-  onLost?: ((partition: number, offset: bigint) => void) | undefined;
+  onLost?: ((event: { partition: number; committed: bigint; offset: bigint }) => void) | undefined;
 }
 
 export interface Start extends TopicOffset {
@@ -181,7 +181,7 @@ export async function startOffset(
   if (onOffsetLost !== 'stop') {
     const offset = onOffsetLost === 'earliest' ? low : high;
     await commit(offset);
-    policy.onLost?.(partition, offset);
+    policy.onLost?.({ partition, committed, offset });
     return { offset, end, topicId };
   }
   throw new SluiceError(

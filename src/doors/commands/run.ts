@@ -2,11 +2,9 @@
 
 import path from 'node:path';
 import type { Command } from 'commander';
-import { connectorOf, isEndless } from '../../connectors/connectors.ts';
+import { connectorOf } from '../../connectors/connectors.ts';
 import { asSluiceError, SluiceError } from '../../core/errors.ts';
 import { pairsRefused } from '../../inference/explain/explainer.ts';
-import type { Manifest } from '../../model/package/manifest.ts';
-import type { ModelPackage } from '../../model/package/model-package.ts';
 import { openCommandLog, orLogged } from './command-log.ts';
 import { driveRun, say } from './drive-run.ts';
 import { EXIT } from './exit-codes.ts';
@@ -81,11 +79,8 @@ async function lint(files: string[], flags: { registry?: string; schema?: boolea
       }
       const pairs = pairsRefused(model.manifest, pipeline.score.interactions);
       if (pairs !== null) problems.push(`${file}:1:1 score.interactions: ${pairs.message}`);
-      const misfit = await declarationMisfit(pipeline, model.manifest);
-      if (misfit !== null) problems.push(`${file}:1:1 source: ${misfit.replaceAll('\n', '; ')}`);
-      const misrouted = await routesMisfit(pipeline, model);
-      if (misrouted !== null) problems.push(`${file}:1:1 ${misrouted}`);
-      if (pipeline.gate) problems.push(...(await gateProblems(file, pipeline.gate, model.manifest)));
+      const { modelMisfits } = await import('../../runs/checks/model-misfits.ts');
+      problems.push(...modelMisfits(pipeline, model).map((misfit) => `${file}:1:1 ${misfit}`));
       const { unmappedReasons } = await import('../../inference/explain/interpretation.ts');
       const unmapped = pipeline.score.interpretation === 'none' ? [] : unmappedReasons(model.manifest);
       if (unmapped.length > 0) say(`${file}: ${model.ref} gives no reason texts for ${unmapped.join(', ')}`);
@@ -105,41 +100,6 @@ async function deliveryProblem(pipeline: ReadPipeline): Promise<string | null> {
     () => null,
     (error: unknown) => asSluiceError(error, 'kafka_config').message,
   );
-}
-
-/** Why the declarations of the source do not fit the model; null if they do. */
-async function declarationMisfit({ source, sink, score }: ReadPipeline, manifest: Manifest): Promise<string | null> {
-  const { declaredBy, echoOf } = await import('../../runs/spec.ts');
-  const declared = declaredBy(source);
-  if (declared === null) return null;
-  const { checkDeclaration } = await import('../../formats/declared-parts.ts');
-  try {
-    checkDeclaration(declared, manifest, score.passthrough ?? (isEndless(source) ? '*' : echoOf(sink)));
-    return null;
-  } catch (error) {
-    return asSluiceError(error, 'usage').message;
-  }
-}
-
-/** Why the routes of a topic do not fit the decisions of the model; null if they do. */
-async function routesMisfit({ sink }: ReadPipeline, model: ModelPackage): Promise<string | null> {
-  if (sink.type !== 'kafka') return null;
-  const { TopicRoutes } = await import('../../runs/topics/topic-routes.ts');
-  try {
-    new TopicRoutes(sink).check(model);
-    return null;
-  } catch (error) {
-    return asSluiceError(error, 'usage').message;
-  }
-}
-
-async function gateProblems(
-  file: string,
-  limits: NonNullable<ReadPipeline['gate']>,
-  manifest: Manifest,
-): Promise<string[]> {
-  const { gateFaults } = await import('../../runs/gate.ts');
-  return gateFaults(limits, manifest).map((fault) => `${file}:1:1 ${fault}`);
 }
 
 async function printSchemas(files: readonly string[]): Promise<void> {

@@ -57,7 +57,12 @@ export function observerOf({ metrics, name, log, account }: RunContext, topic: s
     },
     onFence: () => metrics?.fences.inc(labels),
     onReset: () => metrics?.resets.inc(labels),
-    onOffsetLost: () => metrics?.offsetsLost.inc(labels),
+    onOffsetLost({ partition, committed, offset }) {
+      metrics?.offsetsLost.inc(labels);
+      const message = words`${place}partition ${partition}: the committed offset ${committed} no longer exists, and reading continues at offset ${offset}; applications may have been skipped`;
+      const fields = { topic: named(topic), partition, committed: Number(committed), offset: Number(offset) };
+      log('warn', 'offset_lost', message, fields);
+    },
     onAssigned({ partitions }) {
       metrics?.partitions.set(ofTopic, partitions.length);
       for (const p of assigned) {

@@ -11,6 +11,7 @@ import { answerTo } from '../../../src/connectors/kafka/client/records.ts';
 import { type ProcessorOptions, TransactionalProcessor } from '../../../src/connectors/kafka/processor.ts';
 import { TopicWriter } from '../../../src/connectors/kafka/topic-writer.ts';
 import { SluiceError } from '../../../src/core/errors.ts';
+import { scratch, sluiceHere } from '../../support/cli.ts';
 import { KafkaCluster } from '../../support/kafka/cluster.ts';
 import { requireKafka } from '../../support/kafka/require.ts';
 import { deleteRecords, numbered, produce, readTopic } from '../../support/kafka/topics.ts';
@@ -145,10 +146,10 @@ requireKafka('failures of Kafka', () => {
       await produce(cluster, topic, numbered(8, 1, 2));
       await deleteRecords(cluster, topic, [{ partition: 0, offset: '5' }]);
       const { promise: positioned, resolve } = Promise.withResolvers<void>();
-      const lost: bigint[] = [];
+      const lost: { partition: number; committed: bigint; offset: bigint }[] = [];
       const observer = {
-        onOffsetLost: ({ offset }: { offset: bigint }) => {
-          lost.push(offset);
+        onOffsetLost: (event: (typeof lost)[number]) => {
+          lost.push(event);
           resolve();
         },
       };
@@ -164,11 +165,34 @@ requireKafka('failures of Kafka', () => {
         await produce(cluster, topic, numbered(3, 1, 10));
         const expected = onOffsetLost === 'earliest' ? 8 : 3;
         await until(() => processor.counters.records === expected, `${expected} records`);
-        expect(lost).toEqual([onOffsetLost === 'earliest' ? 5n : 10n]);
+        expect(lost).toEqual([{ partition: 0, committed: 2n, offset: onOffsetLost === 'earliest' ? 5n : 10n }]);
       }
       await processor.stop(1_000);
     },
   );
+
+  test('a run that goes on behind deleted records logs the partition and both offsets', async () => {
+    const folder = scratch();
+    const topic = await cluster.createTopic('lost-logged');
+    const output = await cluster.createTopic('lost-logged-out');
+    const yaml = `model: credit-default
+source: { type: kafka, topic: ${topic}, group: lost-logged, until_caught_up: true, on_offset_lost: earliest }
+score: { workers: 1 }
+sink: { type: kafka, topic: ${output} }
+kafka: { brokers: ["${cluster.brokers[0]}"] }
+`;
+    writeFileSync(path.join(folder, 'p.yaml'), yaml);
+    const lostIn = async () => {
+      const { stderr } = await sluiceHere(['run', 'p.yaml'], { cwd: folder });
+      return stderr.match(/partition 0: the committed offset 2 no longer exists, and reading continues at offset 5;/g);
+    };
+    await produce(cluster, topic, numbered(2));
+    expect(await lostIn()).toBeNull();
+    await produce(cluster, topic, numbered(8, 1, 2));
+    await deleteRecords(cluster, topic, [{ partition: 0, offset: '5' }]);
+    expect(await lostIn()).toHaveLength(1);
+    expect(await lostIn()).toBeNull();
+  });
 
   test('a lost offset means one moment: whoever begins again before a first answer goes on from there', async () => {
     const topic = await cluster.createTopic('lost-again');
