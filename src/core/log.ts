@@ -63,7 +63,8 @@ export const LOG_EVENTS = {
   partitions_assigned: 'the group assigned other partitions to this member',
   transaction_aborted: 'a transaction was aborted; its records are read again',
   consumer_restarted: 'the consumer restarts after a failure',
-  offset_lost: 'a committed offset no longer exists; reading continues elsewhere, and applications may have been skipped',
+  offset_lost:
+    'a committed offset no longer exists; reading continues elsewhere, and applications may have been skipped',
   answers_retimed: 'predictions have the current time as their timestamp instead of the time of their applications',
   topic_notice: 'a setting or change of a topic affects a pipeline; `msg` says how',
   topic_trouble: 'brokers or a topic are currently unavailable',
