@@ -1,14 +1,13 @@
 // Compares the names in a pipeline with its model: declared columns, decisions of routes, and columns of the gate.
 
 import { isEndless } from '../../connectors/connectors.ts';
-import type { KafkaSink } from '../../connectors/kafka/kafka-options.ts';
 import { asSluiceError } from '../../core/errors.ts';
 import { checkDeclaration } from '../../formats/declared-parts.ts';
 import type { ModelPackage } from '../../model/package/model-package.ts';
 import type { Pipeline } from '../../pipeline/pipeline-schema.ts';
 import { gateFaults } from '../gate.ts';
 import { declaredBy, echoOf } from '../spec.ts';
-import { TopicRoutes } from '../topics/topic-routes.ts';
+import { checkRoutes } from '../topics/topic-routes.ts';
 
 /** Messages about names that the model does not have. A run rejects the same names. */
 export function modelMisfits(pipeline: Pipeline, model: ModelPackage): string[] {
@@ -16,7 +15,7 @@ export function modelMisfits(pipeline: Pipeline, model: ModelPackage): string[] 
   const declared = declaredBy(source);
   const passthrough = score.passthrough ?? (isEndless(source) ? '*' : echoOf(sink));
   const declaration = declared && messageOf(() => checkDeclaration(declared, model.manifest, passthrough));
-  const routes = sink.type === 'kafka' ? messageOf(() => new TopicRoutes(sink as KafkaSink).check(model)) : null;
+  const routes = messageOf(() => checkRoutes(sink, model));
   return [
     ...(declaration ? [`source: ${declaration.replaceAll('\n', '; ')}`] : []),
     ...(routes ? [routes] : []),

@@ -5,7 +5,7 @@ import type { PartitionScanner } from '../../connectors/kafka/client/kafka-clien
 import type { IncomingRecord } from '../../connectors/kafka/client/records.ts';
 import { connectionOf } from '../../connectors/kafka/connection-settings.ts';
 import { withAdvice } from '../../connectors/kafka/kafka-error-messages.ts';
-import type { KafkaSink, KafkaSource } from '../../connectors/kafka/kafka-options.ts';
+import type { KafkaSource } from '../../connectors/kafka/kafka-options.ts';
 import { checkTopics } from '../../connectors/kafka/topic-checks.ts';
 import type { TopicDirectory } from '../../connectors/kafka/topic-directory.ts';
 import { namedTopics, topicsWritten } from '../../connectors/kafka/topics.ts';
@@ -14,7 +14,7 @@ import type { Pipeline } from '../../pipeline/pipeline-schema.ts';
 import type { RunContext } from '../context.ts';
 import { recordFormat } from './record-format.ts';
 import { recordScorer } from './record-scorer.ts';
-import { TopicRoutes } from './topic-routes.ts';
+import { checkRoutes } from './topic-routes.ts';
 import { kafkaPlacesOf } from './topic-source.ts';
 
 const RECORDS = 10;
@@ -142,7 +142,7 @@ async function scoreSome(
       scorer,
       records.map((r) => r.value),
     );
-    if (pipeline.sink.type === 'kafka') new TopicRoutes(pipeline.sink as KafkaSink).check(model);
+    checkRoutes(pipeline.sink, model);
     const rejected = answers.filter((a) => a.error);
     log(`${records.length} records tried: ${records.length - rejected.length} scored, ${rejected.length} rejected`);
     for (const { error } of rejected.slice(0, 3)) log(`  ${error!.code} ${error!.column ?? ''} ${error!.message}`);

@@ -3,6 +3,7 @@ import type { KafkaSink } from '../../connectors/kafka/kafka-options.ts';
 import { SluiceError } from '../../core/errors.ts';
 import { type ExactObject, parseExact } from '../../core/exact-json.ts';
 import type { ModelPackage } from '../../model/package/model-package.ts';
+import type { Pipeline } from '../../pipeline/pipeline-schema.ts';
 
 /** The routes of a sink: decisions whose predictions go to a topic of their own. */
 export class TopicRoutes {
@@ -35,4 +36,9 @@ export class TopicRoutes {
     const parsed = parseExact(prediction);
     return { topic: this.#topics.get((parsed.decision as string | undefined) ?? ''), parsed };
   }
+}
+
+/** Rejects routes of decisions that the model never makes, if the sink is a topic. @throws SluiceError kafka_config */
+export function checkRoutes(sink: Pipeline['sink'], model: ModelPackage): void {
+  if (sink.type === 'kafka') new TopicRoutes(sink as KafkaSink).check(model);
 }
