@@ -59,7 +59,7 @@ await pythonTest(REQUIREMENTS, 'carriers as every kind of frame', async (python)
   );
   const certificate = path.join(scratch(), 'dev.crt');
   const { port, token } = await startProcess(kinds.folder, ['--cert-out', certificate]);
-  const env = { ...process.env, PYTHONPATH: path.join(CLIENT, 'src'), SLUICE_URL: `https://localhost:${port}`, SLUICE_API_KEY: token, SLUICE_CA: certificate }; // biome-ignore format: one line
+  const env = { ...process.env, PYTHONPATH: [path.join(CLIENT, 'src'), path.join(CLIENT, 'tests', 'service')].join(path.delimiter), SLUICE_URL: `https://localhost:${port}`, SLUICE_API_KEY: token, SLUICE_CA: certificate }; // biome-ignore format: one line
   const child = spawn(python, [path.resolve('test/oracle/types/frames.py')], { env, stdio: ['pipe', 'pipe', 'pipe'] });
   const printed = Promise.all([text(child.stdout), text(child.stderr)]);
   child.stdin.on('error', () => {});

@@ -3,6 +3,7 @@
 
 import { SluiceError } from '../../core/errors.ts';
 import { parseExact } from '../../core/exact-json.ts';
+import { MODEL_KEYS } from '../../formats/schemas/prediction-schema.ts';
 import type { PredictionSink } from '../contract/connector.ts';
 import { openTransactionalWriter } from './choose-client.ts';
 import type { KafkaConnection } from './client/connection.ts';
@@ -33,9 +34,6 @@ interface NamedModel {
   readonly version: string | number;
   readonly onnx: { readonly sha256: string };
 }
-
-/** Names of the members that name the model in every record. */
-const MODEL_MEMBERS = ['modelId', 'modelVersion'];
 
 /** Headers and members that name the model in every record. */
 export const namedModel = (
@@ -90,7 +88,7 @@ export async function openTopicSink(options: TopicSinkOptions): Promise<TopicSin
   const keys = new KeyColumn(sink.key);
   let bytesWritten = 0;
   return {
-    output: { format: 'ndjson', delimiter: ',', added: members ? MODEL_MEMBERS : [] },
+    output: { format: 'ndjson', delimiter: ',', added: members ? MODEL_KEYS : [] },
     revocable: false,
     get bytesWritten() {
       return bytesWritten;
@@ -158,14 +156,14 @@ export class KeyColumn {
   checked(lines: Buffer[]): Buffer[] {
     if (this.#checked) return lines;
     const column = this.#column!;
+    let isScored = false;
     for (const line of lines) {
       const prediction = parseExact(line);
-      if (Object.hasOwn(prediction, column)) {
-        this.#checked = true;
-        return lines;
-      }
+      this.#checked = Object.hasOwn(prediction, column);
+      if (this.#checked) return lines;
+      isScored ||= !Object.hasOwn(prediction, 'error');
     }
-    if (lines.every((line) => Object.hasOwn(parseExact(line), 'error'))) return lines;
+    if (!isScored) return lines;
     throw new SluiceError('kafka_config', `sink.key: the input has no passthrough column ${column}`);
   }
 }
@@ -271,7 +269,7 @@ export async function openUploadTopicSink(options: UploadTopicSinkOptions): Prom
       held = [];
     });
   return {
-    output: { format: 'ndjson', delimiter: ',', added: members ? MODEL_MEMBERS : [] },
+    output: { format: 'ndjson', delimiter: ',', added: members ? MODEL_KEYS : [] },
     revocable: false,
     get bytesWritten() {
       return bytesWritten;

@@ -12,6 +12,7 @@ import type { StreamHandle, WorkerPool } from '../../engine/worker-pool.ts';
 import { checkDeclaration, declaredParts } from '../../formats/declared-parts.ts';
 import { InputNames } from '../../formats/decode/input-names.ts';
 import { rejectedJson } from '../../formats/json/json-formatter.ts';
+import { MODEL_KEYS } from '../../formats/schemas/prediction-schema.ts';
 import type { WriteJson } from '../../formats/schemas/value-codec.ts';
 import { ANSWER_KEYS, refuseHidden } from '../../formats/write/prediction-fields.ts';
 import type { InterpretationSpec } from '../../inference/explain/interpretation.ts';
@@ -68,7 +69,7 @@ interface OpenStream {
 
 const LF = 0x0a;
 /** Members of an answer that is delivered on its own. */
-const RECORD_KEYS = [...ANSWER_KEYS, 'modelId', 'modelVersion'];
+const RECORD_KEYS = [...ANSWER_KEYS, ...MODEL_KEYS];
 
 /** The scorer for the records of a pipeline. `added`: names of the members that the sink adds to answers. */
 export const recordScorer = (

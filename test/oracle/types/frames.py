@@ -2,7 +2,7 @@
 
 Reads a case per line from standard input: `name`; `model`, whose columns are `x` and `row`; `file`, an Arrow stream or file as base64; `wanted`, the
 value or the code of each row, or null if the client has to refuse the column; `frames`, the kinds of frames. Needs SLUICE_URL, SLUICE_API_KEY
-and SLUICE_CA.
+and SLUICE_CA, and the client and its tests on the path of Python.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import duckdb
 import pandas as pd
 import polars as pl
 import pyarrow as pa
+from results import dicts_of
 
 import sluice
 
@@ -39,19 +40,6 @@ FRAMES = {
 }
 
 
-def rows_of(result: Any) -> list[dict[str, Any]]:
-    """Any result as dictionaries."""
-    if isinstance(result, list):
-        return result
-    if isinstance(result, pl.DataFrame):
-        return result.to_dicts()
-    if isinstance(result, pd.DataFrame):
-        return result.astype(object).where(result.notna(), None).to_dict("records")
-    if isinstance(result, (pa.Table, pa.RecordBatch)):
-        return result.to_pylist()
-    return result.to_arrow_table().to_pylist()
-
-
 def shown(row: dict[str, Any]) -> Any:
     """The code of a row that was rejected, or its value."""
     return row["error_code"] if row["error_code"] is not None else row["value"]
@@ -71,7 +59,7 @@ def differences(case: dict[str, Any], kind: str, frame: Any) -> list[str]:
         return [] if wanted is None else ["is refused"]
     except sluice.SluiceError as error:
         return [f"fails: {type(error).__name__} {error}"[:300]]
-    got = [shown(row) for row in rows_of(result)]
+    got = [shown(row) for row in dicts_of(result)]
     if wanted is None:
         return [f"is not refused: {got}"]
     if len(got) != len(wanted):

@@ -23,6 +23,7 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pyarrow.csv
+from results import dicts_of
 
 import sluice
 
@@ -52,19 +53,6 @@ def csv_scores(text: str, model: str = MODEL) -> list[tuple[str, str]]:
     assert answer.status_code == 200, answer.text
     lines = list(csv.DictReader(answer.text.splitlines()))
     return [(bits(float(line["probability"])) if line["probability"] else "", line["error_code"]) for line in lines]
-
-
-def dicts_of(result: Any) -> list[dict[str, Any]]:
-    """Any result as dictionaries."""
-    if isinstance(result, list):
-        return result
-    if isinstance(result, pl.DataFrame):
-        return result.to_dicts()
-    if isinstance(result, pd.DataFrame):
-        return result.astype(object).where(result.notna(), None).to_dict("records")
-    if isinstance(result, (pa.Table, pa.RecordBatch)):
-        return result.to_pylist()
-    return (getattr(result, "to_arrow_table", None) or result.fetch_arrow_table)().to_pylist()
 
 
 def scores(result: Any) -> list[tuple[str, str]]:

@@ -300,7 +300,9 @@ export class JobRunner {
    * acknowledged upload.
    */
   #isPassing({ id, pipeline }: Job, { code, entry }: SluiceError): boolean {
-    if (this.#parts.store.leaseMs !== null && code in UNREADABLE) return this.#mayBeReadable(id);
+    // If two servers complete an upload at the same time, some S3-compatible storage replaces the object in two steps.
+    // The object is then missing for a moment.
+    if (this.#parts.store.leaseMs !== null && code in UNREADABLE) return this.#mayAppear(id, UNREADABLE_ATTEMPTS);
     if (pipeline !== null && code === 'kafka_topic_missing') return this.#mayComeBack(id);
     if (pipeline !== null) return entry.fault === 'dependency' && entry.retryable;
     return this.#parts.store.leaseMs !== null && STORAGE.has(code);
@@ -313,20 +315,14 @@ export class JobRunner {
 
   /** A broker that is just available again may not know its topics yet. */
   #mayComeBack(id: string): boolean {
-    const missing = this.#missing.get(id) ?? 0;
-    if (!this.#failures.has(id) || missing >= UNKNOWN_TOPIC_ATTEMPTS) return false;
-    this.#missing.set(id, missing + 1);
-    return true;
+    return this.#failures.has(id) && this.#mayAppear(id, UNKNOWN_TOPIC_ATTEMPTS);
   }
 
-  /**
-   * If two servers complete an upload at the same time, some S3-compatible storage replaces the object in two steps.
-   * The object is then missing for a moment.
-   */
-  #mayBeReadable(id: string): boolean {
-    const unreadable = this.#missing.get(id) ?? 0;
-    if (unreadable >= UNREADABLE_ATTEMPTS) return false;
-    this.#missing.set(id, unreadable + 1);
+  /** Counts an attempt that did not find something. Returns whether the job may be tried again, at most `most` times. */
+  #mayAppear(id: string, most: number): boolean {
+    const missing = this.#missing.get(id) ?? 0;
+    if (missing >= most) return false;
+    this.#missing.set(id, missing + 1);
     return true;
   }
 
