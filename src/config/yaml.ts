@@ -41,6 +41,11 @@ const MOST_VALUES = 1_000_000;
 /** Maximum number of errors to report. A text of commas has an error per comma. */
 const MOST_PROBLEMS = 100;
 
+interface YamlReading {
+  /** Reads every value as text, with the characters that the file has. */
+  asText?: boolean;
+}
+
 interface Fault {
   offset: number;
   message: string;
@@ -58,7 +63,7 @@ const LEADING_ZEROS: ScalarTag = {
  * Parses YAML 1.2 (core schema), rejects duplicate keys, and limits aliases. Keys are always read as text: YAML writers
  * do not quote `008:`, and a category must not lose its zeros. Numbers with leading zeros are text for the same reason.
  */
-export function readYaml(file: string, text: string): ReadYaml {
+export function readYaml(file: string, text: string, { asText = false }: YamlReading = {}): ReadYaml {
   const counter = new LineCounter();
   const at = (offset: number, message: string): YamlProblem => {
     const { line, col } = counter.linePos(offset);
@@ -80,6 +85,7 @@ export function readYaml(file: string, text: string): ReadYaml {
     strict: true,
     stringKeys: true,
     merge: true,
+    ...(asText ? { schema: 'failsafe' } : {}),
     customTags: (tags) => [LEADING_ZEROS, ...tags],
   });
   const [first, second] = composer.compose(tokens, true, text.length);

@@ -89,8 +89,8 @@ export const COST_DEFENCES: Defence[] = [
   {
     name: 'a long model.yaml is read on a thread of its own',
     file: 'src/model/package/read-model-yaml.ts',
-    find: 'return isManifest(value) ? { ok: true, value } : readOnThread({ file, text });',
-    replace: 'return isManifest(value) ? { ok: true, value } : readModelYamlHere({ file, text });',
+    find: ': readOnThread({ file, text });',
+    replace: ': readModelYamlHere({ file, text });',
     test: PACKAGES,
   },
   {

@@ -5,7 +5,11 @@ import { Type } from '../../config/schema.ts';
 const closed = { additionalProperties: false };
 const literals = <V extends string>(...values: V[]) => Type.Unsafe<V>(Type.Enum(values));
 const label = Type.Union([Type.String(), Type.Integer(), Type.Boolean()]);
-const scalar = Type.Union([Type.Number(), Type.String(), Type.Boolean()]);
+/** A value for the model. */
+const scalar = Type.Union([Type.Number(), Type.String(), Type.Boolean()], {
+  description:
+    'put it in quotes if the model takes text: YAML would read 1.50 as 1.5 and True as true, which is rejected',
+});
 const counts = Type.Record(Type.String(), Type.Integer());
 
 const MissingSchema = Type.Object(
