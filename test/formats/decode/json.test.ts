@@ -357,6 +357,30 @@ test('after a few objects, a kernel reads keys in any order', async () => {
   }
 });
 
+test.each([32, 63, 64, 65, 128])('%i keys in any order, with one that is missing, strange or there twice', async (keys) => {
+  const { manifest } = await loadPackage(CREDIT_DEFAULT);
+  const readers = columnReaders(manifest);
+  const names = readers.map((r) => r.name);
+  const draw = new Draw(keys);
+  const others = Array.from({ length: keys - names.length }, (_, i) => `other ${i}`);
+  const layout: JsonLayout = { ...LAYOUT, passthrough: others, maxColumns: 200 };
+  const both = new Differential(readers, { format: 'json', layout }, others.length, manifest);
+  const objects = applications(1_000).map((row, at) => {
+    const members = Object.entries({ ...toNative(names, row), ...Object.fromEntries(others.map((name) => [name, at])) });
+    const shuffled = members.map((member) => ({ member, by: draw.uniform() })).sort((a, b) => a.by - b.by).map(({ member }) => member); // biome-ignore format: one line
+    const one = Math.floor(draw.uniform() * keys);
+    const kind = Math.floor(draw.uniform() * 10);
+    if (kind === 0) shuffled.splice(one, 1);
+    if (kind === 1) shuffled.splice(one, 0, ['strange', 1]);
+    if (kind === 2) shuffled.splice(one, draw.chance(0.5) ? 0 : 1, shuffled[(one + 7) % keys]!);
+    return `{${shuffled.map(([name, value]) => `${JSON.stringify(name)}:${JSON.stringify(value)}`).join()}}\n`;
+  });
+  const found = both.compare(recordsIn(Buffer.from(objects.join('')), new DelimitedScanner(-1, 10_000, -1)), 512);
+  expect(found.records).toBe(objects.length);
+  expect(found.rejected).toBeGreaterThan(50);
+  expect(found.rejected).toBeLessThan(objects.length / 2);
+}); // biome-ignore format: one line
+
 test.each(['one order', 'any order'])('any byte of an object may be another: keys in %s', async (orders) => {
   const { manifest } = await loadPackage(CREDIT_DEFAULT);
   const readers = columnReaders(manifest);
