@@ -31,7 +31,7 @@ export async function tryFileLock(file: string, { isPrivate = false } = {}): Pro
 
 /**
  * Takes a lock, for which it waits at most `waitMs` milliseconds; null: the lock is still held then. `onWait` is called
- * once if the lock is held at first. `isPrivate`: only the owner can access the file.
+ * once if the lock is held at first, unless `waitMs` is 0. `isPrivate`: only the owner can access the file.
  * @throws Error of SQLite, or of the file system
  */
 export async function takeFileLock(
@@ -43,8 +43,10 @@ export async function takeFileLock(
   const deadline = monotonicMs() + waitMs;
   for (let pause = FIRST_POLL_MS; ; pause = Math.min(POLL_MS, pause * 2)) {
     const unlock = await tryFileLock(file, { isPrivate });
-    if (unlock || monotonicMs() >= deadline) return unlock;
-    if (pause === FIRST_POLL_MS) onWait();
+    if (unlock) return unlock;
+    // The first attempt may take longer than `waitMs`.
+    if (pause === FIRST_POLL_MS && waitMs > 0) onWait();
+    if (monotonicMs() >= deadline) return null;
     // The pause is random, so that processes that started to wait at the same time do not poll at the same times.
     await sleep(Math.min(pause * (0.5 + Math.random()), waitMs));
   }
