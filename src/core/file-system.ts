@@ -18,12 +18,15 @@ const WORDS: Readonly<Record<string, string>> = {
   EROFS: 'the file system is read-only',
 };
 
+const SQLITE_FULL = 13;
+
 /**
  * Describes an error of the file system, for example `ENOSPC, no space is left on the disk`. Unknown errors are
  * described by their code or message.
  */
 export function fileFault(cause: unknown): string {
-  const { code } = cause as NodeJS.ErrnoException;
+  const { code, errcode } = cause as NodeJS.ErrnoException & { errcode?: number };
+  if (errcode === SQLITE_FULL) return `SQLITE_FULL, ${WORDS.ENOSPC}`;
   if (code === undefined) return cause instanceof Error ? cause.message : String(cause);
   return WORDS[code] === undefined ? code : `${code}, ${WORDS[code]}`;
 }

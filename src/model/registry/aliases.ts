@@ -43,12 +43,26 @@ export function entriesFor(history: readonly AliasMove[], planned: PlannedMove, 
   return entries;
 }
 
-/** Parses a stored entry. Unknown keys are dropped. */
-export function journalEntry(json: string): AliasMove {
-  const move = JSON.parse(json) as AliasMove;
-  const { alias, from, to } = move;
-  return { ...journalFields(move), alias, from, to };
+/** Parses a stored entry. Unknown keys are dropped. Returns an empty list for a damaged entry. */
+export function journalEntry(json: string): AliasMove[] {
+  try {
+    const move = JSON.parse(json) as AliasMove;
+    const { alias, from, to } = move;
+    return [{ ...journalFields(move), alias, from, to }];
+  } catch {
+    return [];
+  }
 }
+
+/**
+ * Parses a stored journal without its damaged lines. A line that a crash or a full disk cut off is thus no entry; for
+ * any other damage, the chain of the entries is broken.
+ */
+export const journalEntries = (text: string): AliasMove[] => text.split('\n').flatMap(journalEntry);
+
+/** The text of a journal with further entries. A damaged last line is ended, so that it stays a line of its own. */
+export const extendedJournal = (text: string, added: readonly AliasMove[]): string =>
+  (text === '' || text.endsWith('\n') ? text : `${text}\n`) + added.map((move) => `${JSON.stringify(move)}\n`).join('');
 
 /**
  * Checks that each entry continues the chain. If keys are given, also checks that one of them signed every alias move
@@ -62,10 +76,15 @@ export const checkJournal = (
   checkChain(moves, textOf, { keys, asked: (move) => move.previous !== undefined && move.who !== 'edited by hand' });
 
 /**
- * Reads the aliases; versions become text.
+ * Reads the aliases; versions become text. A file without any text is rejected, because a crash or a full disk leaves
+ * such a file, and without its champion a model would serve its newest version.
  * @throws SluiceError model_invalid, listing every error as file:line:column
  */
 export async function readAliases(file: string, text: string): Promise<Record<string, string>> {
+  if (/^[\s\0\uFEFF]*$/.test(text)) {
+    const help = 'restore the aliases, or write {} if the model has none';
+    throw new SluiceError('model_invalid', `${file}:1:1 the file is empty: ${help}`);
+  }
   const read = await readYamlValue(file, text);
   if (!read.ok) throw faulty(read.problems);
   const value = read.value ?? {};

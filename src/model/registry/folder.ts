@@ -1,6 +1,6 @@
 // The folder registry: DIR/<id>/<version>/model.yaml, with aliases in DIR/<id>/aliases.yaml, and with journals.
 import { randomUUID } from 'node:crypto';
-import { appendFile, cp, mkdir, open, readdir, readFile, rename, rm, stat } from 'node:fs/promises';
+import { cp, mkdir, open, readdir, readFile, rename, rm, stat } from 'node:fs/promises';
 import path from 'node:path';
 import { monotonicMs } from '../../core/clock.ts';
 import { didYouMean } from '../../core/did-you-mean.ts';
@@ -12,7 +12,7 @@ import { loadPackage, versionOf } from '../package/load-package.ts';
 import type { ModelPackage } from '../package/model-package.ts';
 import { hashFolder, stampOf } from '../package/package-hash.ts';
 import { sealPackage } from '../package/package-lock.ts';
-import { entriesFor, journalEntry, readAliases } from './aliases.ts';
+import { entriesFor, extendedJournal, journalEntries, readAliases } from './aliases.ts';
 import { holdersOf, inUseFolder } from './in-use.ts';
 import type { Mover } from './journal.ts';
 import {
@@ -104,11 +104,14 @@ export class FolderRegistry implements Registry {
       const aliases = Object.fromEntries(Object.entries(to === null ? others : { ...others, [alias]: to }).sort());
       const planned = { alias, from, to, package_sha256: model?.sha256 ?? null, by };
       // Manual edits since the last move are recorded as well.
-      const moves = entriesFor(await this.history(id), planned, 'edited by hand');
+      const journal = await readText(path.join(folder, id, HISTORY));
+      const moves = entriesFor(journalEntries(journal), planned, 'edited by hand');
       // Imported on demand, because readers of aliases do not need the YAML library.
       const { formatYaml } = await import('../../config/yaml.ts');
-      await writeWhole(path.join(folder, id, ALIASES), formatYaml(aliases));
-      await appendFile(path.join(folder, id, HISTORY), moves.map((m) => `${JSON.stringify(m)}\n`).join(''));
+      await writeWhole([
+        { file: path.join(folder, id, ALIASES), text: formatYaml(aliases) },
+        { file: path.join(folder, id, HISTORY), text: extendedJournal(journal, moves) },
+      ]);
       this.#resolved.clear();
       return moves.at(-1)!;
     });
@@ -116,11 +119,7 @@ export class FolderRegistry implements Registry {
 
   async history(id: string): Promise<AliasMove[]> {
     const folder = await this.#folderOf(id);
-    const text = await unlessAbsent(readFile(path.join(folder, id, HISTORY), 'utf8'), '');
-    return text
-      .split('\n')
-      .filter((l) => l !== '')
-      .map(journalEntry);
+    return journalEntries(await readText(path.join(folder, id, HISTORY)));
   }
 
   async states(id: string): Promise<StateEntry[]> {
@@ -251,11 +250,11 @@ export class FolderRegistry implements Registry {
 
 async function readJournal(folder: string, id: string): Promise<StateEntry[]> {
   const file = path.join(folder, id, STATES);
-  return readStates(file, await unlessAbsent(readFile(file, 'utf8'), ''));
+  return readStates(file, await readText(file));
 }
 
 const writeStates = (folder: string, id: string, history: readonly StateEntry[]): Promise<void> =>
-  writeWhole(path.join(folder, id, STATES), history.map(stateLine).join(''));
+  writeWhole([{ file: path.join(folder, id, STATES), text: history.map(stateLine).join('') }]);
 
 async function appendState(folder: string, id: string, planned: PlannedState): Promise<StateEntry> {
   const history = await readJournal(folder, id);
@@ -320,6 +319,8 @@ async function unlessAbsent<T, U>(reading: Promise<T>, otherwise: U): Promise<T 
   }
 }
 
+const readText = (file: string): Promise<string> => unlessAbsent(readFile(file, 'utf8'), '');
+
 const exists = (id: string, version: string): SluiceError =>
   new SluiceError('version_exists', `${id}:${version} already exists`);
 
@@ -337,17 +338,30 @@ function locked<T>(own: string, work: () => Promise<T>): Promise<T> {
   return underFileLock(path.join(own, LOCK), { waitMs: LOCK_WAIT_MS, refused }, work);
 }
 
-/** Replaces a file atomically: even after a crash, readers see either the old or the new text. */
-async function writeWhole(file: string, text: string): Promise<void> {
-  const temporary = `${file}.${randomUUID()}.partial`;
-  const handle = await open(temporary, 'w');
+/**
+ * Replaces each file atomically: even after a crash, readers see either the old or the new text. All texts are on the
+ * disk before the first file is replaced, so a full disk changes no file.
+ * @throws SluiceError registry_unavailable
+ */
+async function writeWhole(texts: readonly { file: string; text: string }[]): Promise<void> {
+  const staged = texts.map(({ file, text }) => ({ file, text, temporary: `${file}.${randomUUID()}.partial` }));
   try {
-    await handle.writeFile(text);
-    await handle.sync();
-  } finally {
-    await handle.close();
+    for (const { text, temporary } of staged) {
+      const handle = await open(temporary, 'w');
+      try {
+        await handle.writeFile(text);
+        await handle.sync();
+      } finally {
+        await handle.close();
+      }
+    }
+    for (const { file, temporary } of staged) await rename(temporary, file);
+  } catch (cause) {
+    for (const { temporary } of staged) await rm(temporary, { force: true }).catch(() => {});
+    throw new SluiceError('registry_unavailable', `${texts[0]!.file} cannot be written: ${fileFault(cause)}`, {
+      cause,
+    });
   }
-  await rename(temporary, file);
 }
 
 async function syncFiles(folder: string): Promise<void> {

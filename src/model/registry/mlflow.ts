@@ -292,13 +292,7 @@ function refuseTaken(id: string, version: string, versions: readonly MlflowVersi
 /** The alias moves in the tags of a model, oldest first. */
 function movesOf(model: MlflowModel): AliasMove[] {
   const tags = (model.tags ?? []).filter((t) => t.key.startsWith(MOVE)).sort((a, b) => (a.key < b.key ? -1 : 1));
-  return tags.flatMap((t) => {
-    try {
-      return [journalEntry(t.value)];
-    } catch {
-      return [];
-    }
-  });
+  return tags.flatMap((t) => journalEntry(t.value));
 }
 
 /** Changes only the version number in the text of model.yaml. @throws SluiceError model_invalid */

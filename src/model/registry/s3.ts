@@ -11,7 +11,7 @@ import { unavailable } from '../../storage/http-client.ts';
 import { S3Client, type S3ClientOptions, type S3Object } from '../../storage/s3/s3-client.ts';
 import type { PackageFile } from '../package/model-package.ts';
 import { packageHash } from '../package/package-hash.ts';
-import { entriesFor, journalEntry, type PlannedMove, readAliases } from './aliases.ts';
+import { entriesFor, extendedJournal, journalEntries, type PlannedMove, readAliases } from './aliases.ts';
 import { isPackagePath } from './cache.ts';
 import type { Mover } from './journal.ts';
 import { type AliasMove, byVersion, parseReference } from './registry.ts';
@@ -277,8 +277,8 @@ export class S3Store implements Store {
 
   async #history(id: string): Promise<{ moves: AliasMove[]; text: string; etag: string | null }> {
     const found = await this.#client.get(`${this.#prefix}${id}/${HISTORY}`);
-    const lines = (found?.text ?? '').split('\n').filter((l) => l !== '');
-    return { moves: lines.flatMap(readMove), text: found?.text ?? '', etag: found?.etag ?? null };
+    const text = found?.text ?? '';
+    return { moves: journalEntries(text), text, etag: found?.etag ?? null };
   }
 
   /** Returns the history. If a writer crashed between its two writes, adds the missing moves. */
@@ -294,7 +294,7 @@ export class S3Store implements Store {
       const { moves, text, etag } = await this.#history(id);
       const missing = without(added, moves);
       if (missing.length === 0) return;
-      const body = Buffer.from(ended(text) + missing.map((m) => `${JSON.stringify(m)}\n`).join(''));
+      const body = Buffer.from(extendedJournal(text, missing));
       const condition = etag === null ? { ifNone: true as const } : { ifMatch: etag };
       if ((await this.#client.put(`${this.#prefix}${id}/${HISTORY}`, body, condition)) === 'done') return;
       await pause(attempt);
@@ -329,15 +329,6 @@ const same = (a: AliasMove, b: AliasMove): boolean =>
 
 const without = (some: readonly AliasMove[], known: readonly AliasMove[]): AliasMove[] =>
   some.filter((m) => !known.some((k) => same(k, m)));
-
-/** Parses a stored move. Returns an empty list for a damaged line. */
-function readMove(json: string): AliasMove[] {
-  try {
-    return [journalEntry(json)];
-  } catch {
-    return [];
-  }
-}
 
 function readMoves(json: string): AliasMove[] {
   try {

@@ -1,13 +1,14 @@
 // The journal of aliases: whatever is changed, taken out or put in afterwards is seen.
+import { spawnSync } from 'node:child_process';
 import { createPublicKey, generateKeyPairSync } from 'node:crypto';
-import { readFileSync, writeFileSync } from 'node:fs';
+import { readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { expect, test } from 'vitest';
 import { checkJournal } from '../../../src/model/registry/aliases.ts';
 import { FolderRegistry } from '../../../src/model/registry/folder.ts';
 import type { Mover } from '../../../src/model/registry/journal.ts';
 import type { AliasMove } from '../../../src/model/registry/registry.ts';
-import { scratch, sluiceHere } from '../../support/cli.ts';
+import { MAIN, scratch, sluiceHere } from '../../support/cli.ts';
 import { makePackage } from '../../support/registries/packages.ts';
 import { checkTest } from '../../support/tiers.ts';
 
@@ -26,6 +27,8 @@ async function moved(by: Mover | string = ann): Promise<{ root: string; registry
   await registry.moveAlias('m', 'champion', null, by);
   return { root, registry, file: path.join(root, 'm/aliases.history.jsonl') };
 }
+
+const contentOf = (file: string): string => (statSync(file).isFile() ? readFileSync(file, 'latin1') : '');
 
 const checked = (moves: readonly AliasMove[], key = publicKey): unknown => {
   try {
@@ -80,6 +83,35 @@ test('entries of older releases stand before the chain, and are held by it', asy
   writeFileSync(file, readFileSync(file, 'utf8').replace('"ann"', '"eve"'));
   const seen = await registry.history('m');
   expect(checked(seen.with(3, { ...seen[3]!, who: 'eve' }))).toMatch(/^signature_invalid: entry 5 of 5/);
+});
+
+test.each(['at its end', 'and continued by a newer release'])(
+  'a line that was cut off is no entry: %s',
+  async (where) => {
+    const { registry, file } = await moved();
+    const before = await registry.history('m');
+    writeFileSync(file, `${readFileSync(file, 'utf8')}{"at":"2026-01-01T00:00:00.000Z","who":"a`);
+    expect(await registry.history('m')).toEqual(before);
+    if (where === 'at its end') return;
+    const move = await registry.moveAlias('m', 'champion', '2', ann);
+    expect(await registry.history('m')).toEqual([...before, move]);
+    expect(checked([...before, move])).toEqual({ chained: 5, signed: 4 });
+  },
+);
+
+checkTest('on a full disk an alias stays where it is, and its history stays whole', async () => {
+  const { root, registry } = await moved();
+  await registry.moveAlias('m', 'champion', '1', { ...ann, why: 'w'.repeat(10_000) });
+  const seen = () => readdirSync(path.join(root, 'm')).map((name) => [name, contentOf(path.join(root, 'm', name))]);
+  const before = seen();
+  // A file that is larger than 8 KiB cannot be written, so aliases.yaml can, and its history cannot.
+  const script = 'trap "" XFSZ; ulimit -f 8; exec "$@"';
+  const alias = ['model', 'alias', 'm@champion', '2', '--registry', root];
+  const run = spawnSync('bash', ['-c', script, 'bash', process.execPath, MAIN, ...alias], { encoding: 'utf8' });
+  expect([run.status, run.stderr]).toEqual([1, expect.stringMatching(/EFBIG.*\[registry_unavailable\]/)]);
+  expect(seen()).toEqual(before);
+  await registry.moveAlias('m', 'champion', '2', ann);
+  expect(checked(await registry.history('m'))).toEqual({ chained: 6, signed: 5 });
 });
 
 checkTest('at the command line: a reason, a key, and a history that says whether it is whole', async () => {

@@ -51,6 +51,20 @@ test('what cannot be read is not taken for what is not there: another version wo
   await expect(unreadable.list()).rejects.toMatchObject({ code: 'registry_unavailable' });
 });
 
+test.each(['', '\n', ' \r\n', '\0\0\0'])(
+  'aliases %j, as a crash leaves them, do not let the newest version answer',
+  async (text) => {
+    const r = registryWith([1, 2], text);
+    for (const reference of ['m', 'm@champion'])
+      expect(await refOf(r, reference)).toMatch(/^model_invalid: .*is empty/);
+    expect(await refOf(r, 'm:1')).toMatch(/^model_invalid: .*is empty/);
+  },
+);
+
+test.each(['{}\n', '# none\n'])('aliases %j: the model has none', async (text) => {
+  expect(await refOf(registryWith([1, 2], text), 'm')).toBe('m:2');
+});
+
 test('versions and aliases by name', async () => {
   const r = registryWith([1, 2], 'champion: 1\nchallenger: 2\ngone: 7\n');
   expect(await refOf(r, 'm:2')).toBe('m:2');
