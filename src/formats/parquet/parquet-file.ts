@@ -6,7 +6,7 @@ import { type FileMetaData, parquetMetadata, parquetSchema, type SchemaTree } fr
 import type { ValueKind } from '../../core/block.ts';
 import { SluiceError } from '../../core/errors.ts';
 import { fileFault, readFully } from '../../core/file-system.ts';
-import type { ByteSource } from '../../io/source/byte-source.ts';
+import { assertSameFile, type ByteSource } from '../../io/source/byte-source.ts';
 import { batchRows, type ColumnSource, fillBatch, fitRows, keysOf, type LineBatch } from '../columns/line-batch.ts';
 import type { GroupEnd } from '../columns/table-format.ts';
 import { TableBudget } from '../columns/table-limits.ts';
@@ -73,10 +73,11 @@ export async function openRandomAccess(path: string): Promise<RandomAccess & { c
   } catch (cause) {
     throw new SluiceError('input_not_found', `${path} cannot be opened`, { cause });
   }
-  const { size } = await handle.stat();
+  const before = await handle.stat();
   return {
     name: path,
-    byteLength: size,
+    byteLength: before.size,
+    assertUnchanged: () => assertSameFile(path, handle, before),
     read: async (target, position) => {
       const isWhole = await readFully(handle, target, position).catch((cause: unknown) => {
         throw new SluiceError('input_unreadable', `${path}: ${fileFault(cause)}`, { cause });
@@ -177,7 +178,7 @@ class ParquetTable implements ColumnSource {
   readonly recordBytes: number;
   readonly ends: readonly GroupEnd[];
   readonly #budget: TableBudget;
-  readonly #name: string;
+  readonly #file: RandomAccess;
   readonly #columns: readonly ParquetColumn[];
   /** Indexes of the columns whose values become null. */
   #unused: readonly number[] = [];
@@ -199,7 +200,7 @@ class ParquetTable implements ColumnSource {
     this.recordBytes = budget.recordBytes;
     this.names = leaves.map(({ element }) => element.name);
     this.kinds = leaves.map(({ element }) => kindOfElement(element));
-    this.#name = file.name;
+    this.#file = file;
     this.#groups = groups;
     this.ends = ends;
     this.#onRead = onRead ?? (() => {});
@@ -222,7 +223,10 @@ class ParquetTable implements ColumnSource {
   async next(batch: LineBatch): Promise<boolean> {
     try {
       while (this.#left === 0) {
-        if (this.#group === this.#groups.length) return false;
+        if (this.#group === this.#groups.length) {
+          await this.#file.assertUnchanged?.();
+          return false;
+        }
         this.#begin(this.#groups[this.#group++]!);
       }
       await Promise.all(this.#columns.map((column) => (column.left === 0 ? this.#load(column) : null)));
@@ -234,7 +238,7 @@ class ParquetTable implements ColumnSource {
       if (this.#left === 0) this.#tell(groupOf(this.#groups[this.#group - 1]!).bytes - this.#told);
       return true;
     } catch (cause) {
-      throw broken(this.#name, cause);
+      throw broken(this.#file.name, cause);
     }
   }
 

@@ -68,6 +68,8 @@ export interface RandomAccess {
   byteLength: number;
   /** Fills `target` with the bytes of the file starting at `position`. @throws SluiceError */
   read(target: Uint8Array, position: number): Promise<void>;
+  /** For a local file: checks that it has not changed since it was opened. @throws SluiceError input_changed */
+  assertUnchanged?(): Promise<void>;
 }
 
 /** Decompressors for codecs that neither Node nor hyparquet supports. */

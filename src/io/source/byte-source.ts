@@ -1,4 +1,5 @@
 // Reads a file or standard input as byte chunks, and detects if the file is changed or removed while it is read.
+import type { Stats } from 'node:fs';
 import { type FileHandle, open, stat } from 'node:fs/promises';
 import type { TableFeed, TypedTable } from '../../core/block.ts';
 import { SluiceError } from '../../core/errors.ts';
@@ -99,7 +100,7 @@ export async function openFile(
       at += bytesRead;
       if (bytesRead > 0 && at < read) continue;
       // The run may have read more in the meantime, but a reader that has caught up needs no second pass.
-      return assertUnchanged(path, handle, before, { read: wanted, wanted });
+      return assertSameFile(path, handle, before, { read: wanted, wanted });
     }
   }
 
@@ -112,7 +113,7 @@ export async function openFile(
       throw new SluiceError('input_unreadable', `${path}: ${fileFault(cause)}`, { cause });
     }
     read += n;
-    if (n === 0 && regular) await assertUnchanged(path, handle, before, { read, wanted });
+    if (n === 0 && regular) await assertSameFile(path, handle, before, { read, wanted });
     return n;
   }
 
@@ -140,17 +141,18 @@ async function readRange(handle: FileHandle, target: Uint8Array, most: number, l
 }
 
 /**
- * Throws if the file was truncated, extended, replaced or removed while it was read, because the bytes read are then
- * unreliable.
+ * Throws if the file was written to, truncated, extended, replaced or removed while it was read, because the bytes read
+ * are then unreliable. `before`: the state of the open file before its first byte was read.
+ * @throws SluiceError input_changed
  */
-async function assertUnchanged(
+export async function assertSameFile(
   path: string,
   handle: FileHandle,
-  before: { size: number; mtimeMs: number; ino: number },
-  { read, wanted }: { read: number; wanted: number },
+  before: Stats,
+  { read, wanted } = { read: before.size, wanted: before.size },
 ): Promise<void> {
   const after = await handle.stat();
-  if (after.size !== before.size || after.mtimeMs !== before.mtimeMs || read !== wanted) {
+  if (after.size !== before.size || isWritten(before, after) || read !== wanted) {
     throw new SluiceError(
       'input_changed',
       `${path} changed while it was read (${wanted} bytes at first, ${read} read)`,
@@ -165,6 +167,16 @@ async function assertUnchanged(
   if (named.ino !== before.ino) {
     throw new SluiceError('input_changed', `${path} was replaced while it was read`);
   }
+}
+
+/**
+ * Whether the content may have changed. A program can restore the time of modification, but not the time of the last
+ * change. Links, permissions and owners change the latter as well, so it counts only while they are equal.
+ */
+function isWritten(before: Stats, after: Stats): boolean {
+  if (after.mtimeMs !== before.mtimeMs) return true;
+  const isSame = (['nlink', 'mode', 'uid', 'gid'] as const).every((key) => after[key] === before[key]);
+  return isSame && after.ctimeMs !== before.ctimeMs;
 }
 
 /** Creates a source from standard input or any other readable stream. */
