@@ -18,22 +18,25 @@ const WORDS: Readonly<Record<string, string>> = {
   EROFS: 'the file system is read-only',
 };
 
-const SQLITE_FULL = 13;
-
 /**
  * Describes an error of the file system, for example `ENOSPC, no space is left on the disk`. Unknown errors are
  * described by their code or message.
  */
 export function fileFault(cause: unknown): string {
-  const { code, errcode } = cause as NodeJS.ErrnoException & { errcode?: number };
-  if (errcode === SQLITE_FULL) return `SQLITE_FULL, ${WORDS.ENOSPC}`;
+  const { code } = cause as NodeJS.ErrnoException;
+  if (isDatabaseFull(cause)) return `SQLITE_FULL, ${WORDS.ENOSPC}`;
   if (code === undefined) return cause instanceof Error ? cause.message : String(cause);
   return WORDS[code] === undefined ? code : `${code}, ${WORDS[code]}`;
 }
 
+const SQLITE_FULL = 13;
+
+/** Whether SQLite could not write because the disk is full. */
+const isDatabaseFull = (cause: unknown): boolean => (cause as { errcode?: number } | null)?.errcode === SQLITE_FULL;
+
 /** Whether an error means that the disk is full. */
 export const isFull = (cause: unknown): boolean =>
-  ['ENOSPC', 'EDQUOT', 'EFBIG'].includes((cause as NodeJS.ErrnoException).code ?? '');
+  ['ENOSPC', 'EDQUOT', 'EFBIG'].includes((cause as NodeJS.ErrnoException | null)?.code ?? '') || isDatabaseFull(cause);
 
 // The modes of files and folders are set explicitly, because the umask of the process may be too permissive.
 

@@ -208,12 +208,16 @@ test('an unknown fault is an internal error, and its request id is in the log wi
 
 test.each([
   ['ENOSPC', 503, 'output_full'],
+  ['ERR_SQLITE_ERROR', 503, 'output_full'],
   ['EDQUOT', 503, 'output_full'],
   ['EMFILE', 503, 'overloaded'],
   ['ENFILE', 503, 'overloaded'],
   ['EIO', 500, 'internal_error'],
 ])('%s is told as what it is', (code, status, name) => {
-  const error = systemFault(Object.assign(new Error(CANARY), { code }));
+  // SQLite has one code for all errors, and tells a full disk apart by its number.
+  const error = systemFault(
+    Object.assign(new Error(CANARY), { code, ...(/SQLITE/.test(code) ? { errcode: 13 } : {}) }),
+  );
   const { body } = problemOf(error, 'r');
   expect([body.status, body.code]).toEqual([status, name]);
   expect(JSON.stringify([body, saysOf(error), faultFields(error)])).not.toContain(CANARY);

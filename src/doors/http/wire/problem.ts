@@ -1,6 +1,7 @@
 // Error responses: problem documents (RFC 9457) with a code from the error catalogue. Error responses never contain
 // input values.
 import { asSluiceError, type ErrorCode, SluiceError } from '../../../core/errors.ts';
+import { isFull } from '../../../core/file-system.ts';
 import { KEY_CHALLENGE, LoginRefused } from '../access/permissions.ts';
 import { retryAfterSeconds } from './retry-after.ts';
 
@@ -23,10 +24,8 @@ interface ProblemAnswer {
 
 /** Converts errors of the operating system to catalogue errors. Other errors are returned unchanged. */
 export function systemFault(error: unknown): unknown {
+  if (isFull(error)) return new SluiceError('output_full', 'a disk of the server is full', { cause: error });
   switch ((error as NodeJS.ErrnoException | null)?.code) {
-    case 'ENOSPC':
-    case 'EDQUOT':
-      return new SluiceError('output_full', 'a disk of the server is full', { cause: error });
     case 'EMFILE':
     case 'ENFILE':
       return new SluiceError('overloaded', 'the server has reached its limit of open files', { cause: error });
