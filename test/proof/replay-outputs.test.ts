@@ -1,5 +1,5 @@
 // A row of every output format, from every input format, is scored again to the same bits; a row of another run is not.
-import { renameSync, writeFileSync } from 'node:fs';
+import { readFileSync, renameSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { bool, columnFromArray, dictionary, float64, tableFromColumns, tableToIPC, utf8 } from '@uwdata/flechette';
 import { parquetWriteBuffer } from 'hyparquet-writer';
@@ -106,3 +106,39 @@ for (const [i, output] of OUTPUTS.entries())
     const { same, written, again } = await replay(3);
     expect([same, written === again]).toEqual([false, false]);
   });
+
+const q = (text: string) => `"${text.replaceAll('"', '""')}"`;
+for (const [output, delimiter] of [
+  ['out.csv', ','],
+  ['out.tsv', '\t'],
+] as const) {
+  for (const passthrough of ['*', 'listed'] as const) {
+    test(`columns whose names need quotes, ${passthrough}: ${output}`, async () => {
+      // A pattern of names cannot be listed in a flag if they contain commas.
+      const names = [...(passthrough === '*' ? ['a,b', 'x\ty'] : []), 'two\nlines', 'say "hi"', "'=1"];
+      const folder = scratch();
+      const table = rows.filter((_, i) => i !== REJECTED - 1).map(({ 'ref "id"': _, ...row }, i) => ({ ...Object.fromEntries(names.map((name) => [name, `${i},"`])), ...row })); // biome-ignore format: one line
+      const lines = [Object.keys(table[0]!).map(q), ...table.map((row) => Object.values(row).map(cell))];
+      writeFileSync(path.join(folder, 'in.csv'), lines.join('\n'));
+      const at = path.join(folder, output);
+      await score(path.join(folder, 'in.csv'), { model: 'credit-default', onInvalid: 'report', passthrough: passthrough === '*' ? '*' : names.join(','), quiet: true, output: at, workers: 1 }); // biome-ignore format: one line
+      const { predicate } = await readManifest(at, null);
+      const model = await loadPackage(CREDIT_DEFAULT);
+      const replay = (row: number) => replayRow({ output: at, predicate, model, row, input: null });
+      for (const row of [1, 2, ROWS - 1]) expect(await replay(row)).toMatchObject({ same: true });
+      const whole = readFileSync(at, 'utf8');
+      const d = delimiter;
+      const other = { true: 'false', false: 'true' };
+      const damaged = [
+        whole.replaceAll(RegExp(`${d}(\\d+)${d}(true|false)${d}`, 'g'), (_, row, is: 'true') => `${d}${row}${d}${other[is]}${d}`),
+        whole.replace(`${d}prediction${d}probability${d}`, `${d}probability${d}prediction${d}`),
+        whole.replaceAll(/$(?=\n\d+,|\n"\d+,)/gm, ' '),
+      ]; // biome-ignore format: a list
+      for (const text of damaged) {
+        expect(text).not.toBe(whole);
+        writeFileSync(at, text);
+        for (const row of [1, 2]) expect((await replay(row)).same).toBe(false);
+      }
+    });
+  }
+}

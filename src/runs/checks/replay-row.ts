@@ -62,7 +62,7 @@ export async function replayRow({ output, predicate, model, row, input }: Replay
     : scoreRow(model, options, source, { format: to.format, delimiter: to.delimiter })
   ).finally(() => source.close());
   // The row number is not compared: it is 1 in the replay, and merged outputs count from another start.
-  const numbered = { written: withRow(written, row, predicate, to), again: withRow(again, row, predicate, to) };
+  const numbered = comparable(written, again, (text) => withRow(text, row, to));
   return { row, same: numbered.written === numbered.again, ...numbered };
 }
 
@@ -120,26 +120,52 @@ async function scoredIntoColumns(
   }
 }
 
-/** The only data line of a text, with its row number replaced by `row`. */
+/** A record with its row number replaced, and the header before it; empty for formats without a header. */
+interface NumberedRow {
+  header: string;
+  record: string;
+}
+
+/** The texts to compare. They include the headers if these differ: the values then belong to other columns. */
+function comparable(
+  written: Buffer,
+  again: Buffer,
+  numbered: (text: Buffer) => NumberedRow,
+): Pick<Replayed, 'written' | 'again'> {
+  const [one, other] = [numbered(written), numbered(again)];
+  const withHeader = one.header !== other.header;
+  const text = ({ header, record }: NumberedRow): string => (withHeader ? `${header}\n${record}` : record);
+  return { written: text(one), again: text(other) };
+}
+
+/** The only record of a text, with its row number replaced by `row`. */
 function withRow(
   text: Buffer,
   row: number,
-  { options }: Predicate,
   { format, delimiter }: Pick<Endpoint, 'format' | 'delimiter'>,
-): string {
-  const all = text.toString().trimEnd();
+): NumberedRow {
+  // Only the line end: white space before it is part of the record.
+  const all = text.toString().replace(/\n$/, '');
   if (format === 'ndjson' || isColumnar(format)) {
     // A damaged line cannot be parsed, so it is compared as it is.
-    if (!isJson(all)) return all;
+    if (!isJson(all)) return { header: '', record: all };
     const members = membersOf(all).map(({ key, token }) => `${JSON.stringify(key)}:${key === 'row' ? row : token}`);
-    return `{${members.join(',')}}`;
+    return { header: '', record: `{${members.join(',')}}` };
   }
-  const { passthrough } = options.score as { passthrough?: readonly string[] | '*' };
-  const header = all.slice(0, all.indexOf('\n'));
-  const line = all.slice(all.indexOf('\n') + 1);
-  const column = Array.isArray(passthrough) ? passthrough.length : header.split(delimiter).indexOf('row');
-  const field = fieldAt(line, delimiter, column);
-  return field ? line.slice(0, field[0]) + row + line.slice(field[1]) : line;
+  const end = fieldAt(all, '\n', 0)![1];
+  const header = all.slice(0, end);
+  const record = all.slice(end + 1);
+  const field = fieldAt(record, delimiter, columnOf(header, delimiter));
+  return { header, record: field ? record.slice(0, field[0]) + row + record.slice(field[1]) : record };
+}
+
+/** The index of the column with the row number; -1: the header has no such column. */
+function columnOf(header: string, delimiter: string): number {
+  for (let index = 0; ; index++) {
+    const field = fieldAt(header, delimiter, index);
+    if (!field) return -1;
+    if (header.slice(...field) === 'row') return index;
+  }
 }
 
 /**
