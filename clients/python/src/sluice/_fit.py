@@ -26,11 +26,15 @@ RESERVED_STARTS = ("error_", "effect.", "probability.", "interaction.")
 
 
 def fit(
-    frame: Frame, columns: Sequence[Mapping[str, Any]] | None, passthrough: Sequence[str] | str
+    frame: Frame,
+    columns: Sequence[Mapping[str, Any]] | None,
+    passthrough: Sequence[str] | str,
+    reserved: frozenset[str] = frozenset(),
 ) -> tuple[list[str], list[str]]:
     """The columns to send, and those to copy to the result.
 
-    `columns`: as the service describes them; None: unknown, and the service alone checks them. Raises ColumnNameError
+    `columns`: as the service describes them; None: unknown, and the service alone checks them. `reserved`: names of
+    the result in addition to those of every frame. Raises ColumnNameError
     and ColumnTypeError.
     """
     listed = [passthrough] if isinstance(passthrough, str) and passthrough != "*" else passthrough
@@ -46,13 +50,13 @@ def fit(
         kept = [name for name in frame.names if name not in model] if listed == "*" else list(listed)
         refuse_names(frame, wanted, kept)
         names = [name for name in wanted if name in present]
-    refuse_kept(kept, present)
+    refuse_kept(kept, present, reserved)
     if columns is not None:
         refuse_types(frame, {str(column["name"]): column for column in columns})
     return names, kept
 
 
-def refuse_kept(kept: Sequence[str], present: set[str]) -> None:
+def refuse_kept(kept: Sequence[str], present: set[str], reserved: frozenset[str]) -> None:
     """Raises ColumnNameError for copied columns that are absent, listed twice, or hidden by the answer."""
     absent = [name for name in kept if name not in present]
     if absent:
@@ -60,7 +64,7 @@ def refuse_kept(kept: Sequence[str], present: set[str]) -> None:
     twice = sorted({name for name in kept if kept.count(name) > 1})
     if twice:
         raise ColumnNameError(f"passthrough: {', '.join(twice)} is listed more than once", unexpected=twice)
-    hidden = [name for name in kept if name in RESERVED or name.startswith(RESERVED_STARTS)]
+    hidden = [name for name in kept if name in RESERVED or name in reserved or name.startswith(RESERVED_STARTS)]
     if hidden:
         raise ColumnNameError(
             f"passthrough: {', '.join(hidden)} is also a column of the result; rename it", unexpected=hidden

@@ -47,6 +47,10 @@ class Frame(ABC):
         self._answer = io.BytesIO()
         self._kept: list[str] = []
 
+    def reserved(self, explain: bool) -> frozenset[str]:
+        """Names that only this kind of frame gives to parts of the answer."""
+        return frozenset()
+
     def keep(self, kept: Sequence[str]) -> None:
         """Columns that are copied to the result."""
         self._kept = list(kept)

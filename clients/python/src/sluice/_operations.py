@@ -147,7 +147,7 @@ class Operations:
         if read.rows == 0 and not read.has_columns:
             return read.result([])
         columns = yield from self._columns(model)
-        names, kept = fit(read, columns, passthrough)
+        names, kept = fit(read, columns, passthrough, read.reserved(explain))
         read.keep(kept)
         request = Request(read, model, names, kept, explain, top)
         faults = yield from self._score_or_reject(request)

@@ -13,6 +13,8 @@ from typing import Any
 from ._frames import BOOLEAN, DATE, DECIMAL, NULL, NUMBER, OTHER, TEXT, TIMESTAMP, Fault, Frame, check_rows
 
 PIECE = 1 << 20
+INTERPRETATION = frozenset(("space", "method", "class", "classes", "effects", "standard_error"))
+"""Keys that an explained row may have in addition to the columns of other frames."""
 ERRORS: dict[str, Any] = {"error_code": None, "error_column": None, "error_message": None}
 
 
@@ -73,6 +75,9 @@ class RowsFrame(Frame):
         self.types = {name: types.get(name, "None") for name in kinds}
         self.rows = len(rows)
         self.has_columns = len(rows) > 0
+
+    def reserved(self, explain: bool) -> frozenset[str]:
+        return frozenset(("probabilities",)) | (INTERPRETATION if explain else frozenset())
 
     def chunks(self, names: Sequence[str]) -> Iterator[bytes]:
         chosen = set(names)

@@ -283,6 +283,22 @@ class Pandas(unittest.TestCase):
 class Dictionaries(unittest.TestCase):
     """Lists of dictionaries, whose values may differ by row."""
 
+    def test_copied_columns_are_never_hidden_by_the_answer(self) -> None:
+        model = "credit-default"
+        row = CLIENT.models[model].sample
+        for call in (CLIENT.predict, CLIENT.explain):
+            (plain,) = call([row], model)
+            names = [*plain, "method", "space", "class", "effects", "probabilities", "channel"]
+            for name in dict.fromkeys(names):
+                with self.subTest(call=call.__name__, name=name):
+                    try:
+                        (result,) = call([{**row, name: "own"}], model, passthrough=[name])
+                    except sluice.ColumnNameError as error:
+                        self.assertIn(f"{name} is also a column of the result", str(error))
+                    else:
+                        self.assertEqual(result, {name: "own", **plain})
+        self.assertEqual(CLIENT.predict([{**row, "method": "own"}], model, passthrough=["method"])[0]["method"], "own")
+
     def test_values_of_python_and_numpy(self) -> None:
         rows = [
             {"amount": np.float64(100), "banned": np.bool_(True), "product": "0230", "purpose": "car"},
