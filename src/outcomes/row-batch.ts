@@ -120,7 +120,7 @@ export class ObjectColumns {
       return fault('not_an_object', null, 'the record is not a JSON object');
     }
     const values = this.#columns.map(
-      ({ name }) => memberOf(object as Record<string, unknown>, name) ?? otherwise[name],
+      ({ name }) => memberOf(object as Record<string, unknown>, name) ?? memberWithin(otherwise, name),
     );
     this.#has ??= values.map((value) => value !== undefined);
     for (const [c, column] of this.#columns.entries()) {
@@ -142,7 +142,7 @@ export class ObjectColumns {
 
 /** Whether the object is a prediction: it has the member (which may be null) or an error. */
 const hasMember = (object: Record<string, unknown>, name: string, otherwise: Record<string, unknown>): boolean =>
-  Object.hasOwn(object, 'error') || memberOf(object, name) !== undefined || otherwise[name] !== undefined;
+  Object.hasOwn(object, 'error') || memberOf(object, name) !== undefined || memberWithin(otherwise, name) !== undefined;
 
 function memberOf(object: Record<string, unknown>, name: string): unknown {
   if (name === '') return undefined;

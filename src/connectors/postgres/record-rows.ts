@@ -1,6 +1,6 @@
 // Converts the answers to records of a topic into table rows, in the CSV format of COPY.
 import type { ErrorCode } from '../../core/errors.ts';
-import { ExactNumber, parseExact } from '../../core/exact-json.ts';
+import { ExactNumber, ownMember, parseExact } from '../../core/exact-json.ts';
 import {
   type PredictionColumn,
   type PredictionJson,
@@ -84,13 +84,15 @@ export function recordLayout(
     columns,
     row(place, answer) {
       const prediction = read(answer);
-      const passed = passthrough.map((name) => cellOf(prediction[name]));
+      const passed = passthrough.map((name) => cellOf(ownMember(prediction, name)));
       const bad = passed.findIndex((cell) => cell.includes(NUL));
       return bad >= 0 ? { column: passthrough[bad]! } : line(place, passed, prediction);
     },
     rejectedRow(place, answer, error) {
       const rejected = read(answer);
-      const passed = passthrough.map((name) => cellOf(rejected[name])).map((cell) => (cell.includes(NUL) ? '' : cell));
+      const passed = passthrough
+        .map((name) => cellOf(ownMember(rejected, name)))
+        .map((cell) => (cell.includes(NUL) ? '' : cell));
       return line(place, passed, { error });
     },
   };

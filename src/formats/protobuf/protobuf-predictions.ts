@@ -1,7 +1,7 @@
 // Encodes predictions as Protobuf messages. The .proto file is derived from the list of prediction fields.
 
 import protobuf from 'protobufjs';
-import { parseExact } from '../../core/exact-json.ts';
+import { ownMember, parseExact } from '../../core/exact-json.ts';
 import { FIRST_MESSAGE, headOf } from '../schemas/framing.ts';
 import {
   asDouble,
@@ -99,13 +99,15 @@ class ProtobufEncoder implements ValueEncoder {
   }
 
   encode(json: Buffer, p = parseExact(json)): Buffer {
-    const message: Record<string, unknown> = {};
+    // protobufjs reads every field of this object: without a prototype, it inherits none.
+    const message = Object.create(null) as Record<string, unknown>;
     for (const key of MODEL_KEYS) message[snake(key)] = p[key] ?? '';
     for (const { key, kind } of this.#parts.fields) {
       if (!isNothing(p[key])) message[snake(key)] = KINDS[kind].of(p[key]);
     }
     for (const { column, name } of this.#parts.named) {
-      if (!isNothing(p[column])) message[name] = taggedValue(p[column]);
+      const value = ownMember(p, column);
+      if (!isNothing(value)) message[name] = taggedValue(value);
     }
     const rest = this.#parts.rest(p).filter(([, value]) => !isNothing(value));
     message.passthrough = Object.fromEntries(rest.map(([key, value]) => [key, taggedValue(value)]));

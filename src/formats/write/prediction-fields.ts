@@ -1,6 +1,7 @@
 // The fields of a prediction, from which JSON keys, the columns of CSV and columnar files, and the fields of record schemas are derived.
 import { type ColumnData, MISSING, UNSEEN } from '../../core/batch.ts';
 import { SluiceError } from '../../core/errors.ts';
+import { ownMember } from '../../core/exact-json.ts';
 import { Interpreter } from '../../inference/evaluate/prediction.ts';
 import { FAILED, INEXACT, pairsTold } from '../../inference/explain/explainer.ts';
 import type { BatchInterpretation, InterpretationSpec } from '../../inference/explain/interpretation.ts';
@@ -226,6 +227,8 @@ export function outputColumns(
   passthrough: readonly string[],
   interpretation: InterpretationSpec | null,
 ): PredictionColumn[] {
-  const echoed = passthrough.map((name): PredictionColumn => ({ name, kind: 'text', of: (p) => textOf(p[name]) }));
+  const echoed = passthrough.map(
+    (name): PredictionColumn => ({ name, kind: 'text', of: (p) => textOf(ownMember(p, name)) }),
+  );
   return [...echoed, ...predictionColumns(new Interpreter(manifest), interpretation, manifest.columns)];
 }

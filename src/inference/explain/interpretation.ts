@@ -197,7 +197,7 @@ export class Interpretations {
       const effects = values.subarray(i * n, (i + 1) * n);
       return columns
         .map((_, c) => c)
-        .filter((c) => effects[c]! < 0 && named?.[columns[c]!.name] !== 'none')
+        .filter((c) => effects[c]! < 0 && reasonOf(named, columns[c]!.name) !== 'none')
         .sort((a, b) => effects[a]! - effects[b]! || a - b)
         .slice(0, max + SPARE);
     });
@@ -219,7 +219,7 @@ export class Interpretations {
         .slice(0, max)
         .map((c) => {
           const { name } = columns[c]!;
-          const known = named?.[name];
+          const known = reasonOf(named, name);
           return typeof known === 'object'
             ? { code: known.code, column: name, text: known.text }
             : { code: name, column: name, text: name };
@@ -244,6 +244,10 @@ export class Interpretations {
     return answers;
   }
 }
+
+/** The entry of a column under `reasons`. A column can have the name of a member that every object inherits. */
+const reasonOf = (reasons: Manifest['reasons'], column: string) =>
+  reasons && Object.hasOwn(reasons, column) ? reasons[column] : undefined;
 
 /**
  * Indexes of the valid rows to interpret. Except for multiclass models, `below` excludes rows whose score is not below
