@@ -147,7 +147,7 @@ async function sampleText(
     return { ...common, ...NO_HEADER, format: json, shape: null, delimiter: 'comma', records, table, whole, end: null };
   }
   const { names: fields, rename = {} } = declared.columns ?? {};
-  const columns = readers.map(({ name }) => rename[name] ?? name);
+  const columns = readers.map(({ name }) => (Object.hasOwn(rename, name) ? rename[name]! : name));
   const shape = shapeOf(text, columns, {
     delimiter: declared.delimiter,
     headless: fields !== undefined,
