@@ -9,7 +9,7 @@ import { call, predictUrl, type Reply } from '../../support/service.ts';
 import { checkTest, times } from '../../support/tiers.ts';
 import { until } from '../../support/until.ts';
 
-const FAULTS = times('faults', { quick: 0, check: 40, campaigns: 200 });
+const FAULTS = times('faults', { quick: 0, check: 80, campaigns: 400 });
 const ERRNOS = ['ENOENT', 'EACCES', 'EIO', 'ENOSPC', 'EMFILE'] as const;
 
 /** What a client may be told of a fault of the disk of the server; ENOENT of a file of a model means that it is not there. */
@@ -132,6 +132,7 @@ checkTest(
       if (told !== undefined && fired === '') wrong.push({ ...place, told, without: 'a fault' });
       if (reply.status !== 200 && reply.status !== 201 && SUNG.test(reply.text))
         wrong.push({ ...place, sung: reply.text });
+      if (reply.text.includes(s.folder)) wrong.push({ ...place, names: reply.text });
       // What could not be read is not taken for what is not there: without its aliases, another version would answer.
       const unread = /^read(dir|File)$/.test(fired) && errno !== 'ENOENT' && errno !== 'EACCES' && action === 'models';
       if (unread && reply.json?.code !== 'registry_unavailable') wrong.push({ ...place, unread });

@@ -264,7 +264,7 @@ export class JobRunner {
     // a cancellation of the job.
     const closed = !cancelled && !signal.aborted && (thrown as Partial<SluiceError>).code === 'cancelled';
     const fault = closed ? new SluiceError('stopping', 'the server stops', { cause: thrown }) : thrown;
-    const e = withoutPlace(withoutNames(asSluiceError(fault, 'internal_error')));
+    const e = withoutPlace(withoutNames(asSluiceError(fault, 'internal_error')), job);
     if (this.#isPassing(job, e) && !signal.aborted) {
       const why = { errorCode: e.code, errorMessage: e.message };
       const pause = this.#pauseOf(job.id);
@@ -394,9 +394,21 @@ const UNREADABLE: Partial<Record<ErrorCode, string>> = {
   input_changed: 'the stored upload changed while it was read',
 };
 
+/** Errors of the files of jobs, with messages that do not name the files. */
+const OF_FILES: Partial<Record<ErrorCode, string>> = {
+  ...UNREADABLE,
+  input_unreadable: 'the stored upload cannot be read',
+};
+/** The same of results. A job of a pipeline has none: its errors name the topic or the table. */
+const OF_RESULTS: Partial<Record<ErrorCode, string>> = {
+  output_full: 'a disk of the server is full',
+  output_unwritable: 'the file for the result cannot be created',
+  output_failed: 'the file for the result could not be written',
+};
+
 /** Replaces the message of an error that names the storage of jobs, which clients must not see. */
-function withoutPlace(error: SluiceError): SluiceError {
-  const message = UNREADABLE[error.code];
+function withoutPlace(error: SluiceError, { pipeline }: Job): SluiceError {
+  const message = OF_FILES[error.code] ?? (pipeline === null ? OF_RESULTS[error.code] : undefined);
   return message === undefined ? error : new SluiceError(error.code, message, { cause: error });
 }
 
