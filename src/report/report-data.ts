@@ -15,6 +15,8 @@ interface ComparedRun {
   began: string;
   model: string;
   rows: number;
+  /** Inner edges of the score bins. Absent: an earlier release wrote the report. */
+  edges?: number[];
   score: Shares | null;
   decisions: DecisionShare[];
 }
@@ -48,7 +50,6 @@ export interface ReportData extends ComparedRun {
   outputs: string[];
   rejectLists: string[];
   manifests: string[];
-  /** Inner edges of the score bins. */
   edges: number[];
   training: Shares | null;
   scorePsi: number | null;
@@ -146,8 +147,8 @@ export function comparedIn(page: string): ComparedRun | null | undefined {
   try {
     const data = JSON.parse(page.slice(from + mark.length, page.indexOf('</script>', from))) as ReportData;
     if (!data.published) return data.previous;
-    const { began, model, rows, score, decisions } = data;
-    return { began, model, rows, score, decisions };
+    const { began, model, rows, edges, score, decisions } = data;
+    return { began, model, rows, edges, score, decisions };
   } catch {
     return undefined;
   }

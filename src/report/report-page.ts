@@ -1,5 +1,6 @@
 // The report of a run as a self-contained HTML page, which can be filed, mailed and printed. The page contains no
 // values of applications.
+import { isDeepStrictEqual } from 'node:util';
 import { PSI_LEVELS, percent, type Shares } from '../drift/drift-report.ts';
 import {
   barChart,
@@ -155,12 +156,13 @@ function rows({ inputs }: ReportData): string {
 function score(data: ReportData): string {
   const { score: now, training, previous, edges } = data;
   if (!now || !training) return '';
-  const before = previous?.score?.bins.length === now.bins.length ? previous.score : null;
+  // Another version can have other bins, even if their number is the same.
+  const before = isDeepStrictEqual(previous?.edges, edges) ? (previous?.score ?? null) : null;
   const labels = binNames(edgeTexts(edges), now.bins.length);
   const of = (name: string, style: string, shares: Shares): Series => ({ name, style, values: shares.bins });
   const series = [of('training', 'training', training), ...(before ? [of('previous run', 'before', before)] : []), of('this run', 'now', now)]; // biome-ignore format: one line
   const table = labels.map((label, bin) => [label, ...series.map(({ values }) => percent(values[bin]!))]);
-  const compared = previous ? `Previous run: ${escapeText(previous.began.slice(0, 16).replace('T', ' '))} UTC, ${escapeText(previous.model)}, ${count(previous.rows)} rows.` : 'No previous run to compare with.'; // biome-ignore format: one line
+  const compared = previous ? `Previous run: ${escapeText(previous.began.slice(0, 16).replace('T', ' '))} UTC, ${escapeText(previous.model)}, ${count(previous.rows)} rows${previous.score && !before ? '; its score had other bins, so its distribution is not shown' : ''}.` : 'No previous run to compare with.'; // biome-ignore format: one line
   return `<section><h2>Score</h2><p>PSI against the training data: ${psiText(data.scorePsi)} (${PSI_WORDS[psiLevel(data.scorePsi)]}). ${compared}</p>${chartLegend(series)}
 ${barChart('distribution of the score', 'score', edges, series)}<details><summary>as numbers</summary>${htmlTable('share of rows by score', [['score', ...series.map(({ name }) => name)], ...table])}</details></section>`; // biome-ignore format: one line
 }

@@ -90,8 +90,25 @@ test('charts have numbers on both axes', () => {
   expect(charts.at(-1)).toEqual(expect.arrayContaining(['rows per second', 'seconds since the start', '0', '2']));
 });
 
+test('the score of the previous run is shown only if it had the same bins', () => {
+  const previous = { began: DATA.began, model: 'm:1', rows: 10, score: { bins: [0.123, 0.877], missing: 0, unseen: 0 }, decisions: [] }; // biome-ignore format: one line
+  expect(reportPage({ ...CLEAN, previous: { ...previous, edges: DATA.edges } })).toContain('12.3 %');
+  for (const edges of [[0.4], [], [0.5, 0.6], undefined]) {
+    const page = reportPage({ ...CLEAN, previous: { ...previous, ...(edges ? { edges } : {}) } });
+    expect(page.split('<script')[0]).not.toContain('12.3 %');
+    expect(page).toContain('10 rows; its score had other bins');
+  }
+});
+
 test('a run that published nothing is none to compare with: what it was compared with is', () => {
-  const good = { began: DATA.began, model: DATA.model, rows: 10, score: DATA.score, decisions: DATA.decisions };
+  const good = {
+    began: DATA.began,
+    model: DATA.model,
+    rows: 10,
+    edges: DATA.edges,
+    score: DATA.score,
+    decisions: DATA.decisions,
+  };
   expect(comparedIn(embedded(DATA))).toEqual(good);
   expect(comparedIn(embedded({ ...DATA, published: false, rows: 99, previous: good }))).toEqual(good);
   expect(comparedIn(embedded({ ...DATA, published: false }))).toBe(null);
