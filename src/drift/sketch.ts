@@ -21,12 +21,7 @@ const MAGNITUDES = OCTAVES * PER_OCTAVE;
 const NO_NUMBER = 2 * MAGNITUDES + 1;
 /** Number of buckets per table, including NO_NUMBER, rounded up to whole cache lines. */
 export const TABLE_BUCKETS = Math.ceil((NO_NUMBER + 1) / 16) * 16;
-/**
- * Number of buckets per sign in a sketch: 16 octaves below the largest number. Smaller magnitudes are counted in the
- * lowest bucket.
- */
-const KEPT = 16 * PER_OCTAVE;
-/** Maximum relative error of a quantile inside these octaves. */
+/** Maximum relative error of a quantile inside the octaves. */
 export const QUANTILE_ERROR = 1 / (2 * PER_OCTAVE + 1);
 
 let known: Uint16Array | null = null;
@@ -41,7 +36,8 @@ function makeBuckets(): Uint16Array {
   return Uint16Array.from({ length: 2 ** (32 - BUCKET_SHIFT) }, (_, bits) => {
     const negative = bits >= 2 ** (31 - BUCKET_SHIFT);
     const exponent = Math.floor(bits / PER_OCTAVE) & 255;
-    if (exponent === 255) return NO_NUMBER;
+    // Infinity, a number that is too large for float32, has no bit in its mantissa, but NaN has the highest one.
+    if (exponent === 255) return bits % PER_OCTAVE > 0 ? NO_NUMBER : MAGNITUDES + (negative ? MAGNITUDES : 0);
     const place = (exponent - 127 - LOWEST_EXPONENT) * PER_OCTAVE + (bits % PER_OCTAVE) + 1;
     if (place < 1) return 0;
     return Math.min(place, MAGNITUDES) + (negative ? MAGNITUDES : 0);
@@ -61,54 +57,46 @@ function magnitudeOf(place: number): number {
   return (2 * low * high) / (low + high);
 }
 
-/** The buckets of one sign: a ring of KEPT buckets that ends at the largest nonempty bucket. */
-class Store {
-  readonly #counts = new Uint32Array(KEPT);
-  /** Index of the largest nonempty bucket. */
-  #last: number;
+/** Number of buckets by which a sketch grows, because each growth copies its counts. */
+const STEP = 4 * PER_OCTAVE;
 
-  constructor(last: number) {
-    this.#last = last;
+/** The buckets of one sign, from the smallest to the largest nonempty bucket, extended to multiples of STEP. */
+class Store {
+  #counts: Uint32Array;
+  /** Index of the first bucket in `#counts`. */
+  #first: number;
+
+  constructor(place: number) {
+    this.#first = place - (place % STEP);
+    this.#counts = new Uint32Array(STEP);
   }
 
   add(place: number, n: number): void {
-    if (place > this.#last) this.#raise(place);
-    this.#counts[Math.max(place, this.#lowest) % KEPT]! += n;
+    if (place < this.#first || place >= this.#first + this.#counts.length) this.#grow(place);
+    this.#counts[place - this.#first]! += n;
   }
 
-  get #lowest(): number {
-    return Math.max(1, this.#last - KEPT + 1);
+  #grow(place: number): void {
+    const step = place - (place % STEP);
+    const first = Math.min(step, this.#first);
+    const counts = new Uint32Array(Math.max(step + STEP, this.#first + this.#counts.length) - first);
+    counts.set(this.#counts, this.#first - first);
+    this.#first = first;
+    this.#counts = counts;
   }
 
-  /**
-   * Calls `call` for each nonempty bucket with its range, from `low` up to but excluding `high`. The lowest bucket also
-   * contains smaller values, so its `low` is 0.
-   */
+  /** Calls `call` for each nonempty bucket with its range, from `low` up to but excluding `high`. */
   eachWithin(call: (low: number, high: number, n: number) => void): void {
     this.each((place, n) => {
       const [low, high] = boundsOf(place);
       // The last bucket of the table also contains all larger values.
-      call(place === this.#lowest ? 0 : low, place === MAGNITUDES ? Infinity : high, n);
+      call(low, place === MAGNITUDES ? Infinity : high, n);
     });
-  }
-
-  /** Moves the ring up to a new largest bucket. Buckets below the ring are merged into its lowest bucket. */
-  #raise(last: number): void {
-    let out = 0;
-    for (let place = this.#last + 1; place <= Math.min(last, this.#last + KEPT); place++) {
-      out += this.#counts[place % KEPT]!;
-      this.#counts[place % KEPT] = 0;
-    }
-    this.#last = last;
-    this.#counts[this.#lowest % KEPT]! += out;
   }
 
   /** Calls `call` for each nonempty bucket in ascending order. */
   each(call: (place: number, n: number) => void): void {
-    for (let place = this.#lowest; place <= this.#last; place++) {
-      const n = this.#counts[place % KEPT]!;
-      if (n > 0) call(place, n);
-    }
+    for (const [at, n] of this.#counts.entries()) if (n > 0) call(this.#first + at, n);
   }
 }
 
@@ -169,8 +157,8 @@ export class QuantileSketch {
 
   /**
    * Number of values certainly below `least` or above `most`: the values in buckets that are entirely outside the
-   * range. A number that exceeds a limit by more than a sixteenth is always counted, unless it is smaller than the
-   * largest number by a factor of 2^16.
+   * range. A number that exceeds a limit by more than a sixteenth is always counted, unless the limit is 2^44 or
+   * more.
    */
   outside(least: number, most: number): number {
     let n = least >= 2 ** LOWEST_EXPONENT || most <= -(2 ** LOWEST_EXPONENT) ? this.#zero : 0;
