@@ -67,7 +67,8 @@ export function passthroughFields({ passthrough, fields }: PredictionSchemaOptio
   const ours = [...MODEL_KEYS, ...fields.map((f) => f.key), 'passthrough'];
   const taken = new Map(ours.flatMap((key) => [key, snake(key)].map((name): [string, string] => [name, key])));
   return passthrough.map((column) => {
-    const name = column.replace(/[^A-Za-z0-9_]/g, '_').replace(/^(?=\d|$)/, '_');
+    // Libraries for JavaScript omit fields with the name __proto__.
+    const name = column.replace(/[^A-Za-z0-9_]/g, '_').replace(/^(?=\d|$|__proto__$)/, '_');
     const other = taken.get(name);
     if (other !== undefined) {
       throw new SluiceError(
