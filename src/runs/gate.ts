@@ -185,7 +185,8 @@ function foundIn(
   const rows = scored + rejected;
   if (rows === 0) return null;
   const share = { max_missing: now?.missing, max_unseen: now?.unseen, max_out_of_range: outOfRange }[key] ?? 0;
-  return (share * scored + rejected) / rows;
+  // The share of whole rows, so that an input with exactly the allowed share does not exceed the limit by rounding.
+  return (Math.round(share * scored) + rejected) / rows;
 }
 
 function trainingOf({ training }: ColumnDrift, key: ColumnLimit): number | null {

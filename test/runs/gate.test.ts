@@ -270,6 +270,20 @@ test('rows that were rejected for what is limited count as much as those that we
   expect(shares).toEqual({ max_unseen: 0.5, max_missing: 0.28, max_out_of_range: 0.25 });
 });
 
+test('exactly the allowed share of scored and rejected rows passes', () => {
+  const rows = 100;
+  for (let rejected = 0; rejected < rows; rejected++) {
+    for (let outside = 0; outside <= rows - rejected; outside++) {
+      const outOfRange = outside / (rows - rejected);
+      const report = { ...reportOf(column('a', { outOfRange })), rows: rows - rejected };
+      const rejects = new Map([['a', { number_out_of_range: rejected }]]);
+      const allowed = (outside + rejected) / rows;
+      const { exceeded } = judgeGate({ max_out_of_range: allowed }, counted(rows, rejected), report, rejects);
+      expect([rejected, outside, exceeded]).toEqual([rejected, outside, []]);
+    }
+  }
+});
+
 test('a message names the worst twenty and how many more there are', () => {
   const columns = Array.from({ length: 30 }, (_, i) => column(`c${i}`, { psi: 1 + i }));
   const verdict = judgeGate({ max_psi: 0.1 }, counted(5000, 0), reportOf(...columns), new Map());
