@@ -47,6 +47,8 @@ export interface ReportData extends ComparedRun {
   error: string | null;
   options: [name: string, value: string][];
   inputs: ReportedInput[];
+  /** Inputs of a pattern that an earlier run had scored. The report does not cover them. */
+  inputsDoneBefore: number;
   outputs: string[];
   rejectLists: string[];
   manifests: string[];
@@ -108,6 +110,7 @@ export function reportData(run: ReportedRun): ReportData | null {
       verdict: gate?.verdict ?? null,
       exceeded: gate && gate.exceeded.length > 0 ? exceededTable(gate.exceeded) : [],
     })),
+    inputsDoneBefore: result?.inputsDoneBefore ?? 0,
     outputs: result?.outputs ?? [],
     rejectLists: result?.rejectLists ?? [],
     manifests: run.manifests,
@@ -137,8 +140,8 @@ export const embedded = (data: ReportData): string =>
   `<script type="application/json" id="${REPORT_ID}">${JSON.stringify(data).replaceAll('<', '\\u003c')}</script>`;
 
 /**
- * The data with which the next run is compared: the data of the page's run if that run published an output, otherwise
- * the data with which the page compares its run. Undefined if the text is not a report.
+ * The data with which the next run is compared: the data of the page's run if that run published scores, otherwise the
+ * data with which the page compares its run. Undefined if the text is not a report.
  */
 export function comparedIn(page: string): ComparedRun | null | undefined {
   const mark = `<script type="application/json" id="${REPORT_ID}">`;
@@ -146,7 +149,8 @@ export function comparedIn(page: string): ComparedRun | null | undefined {
   if (from < 0) return undefined;
   try {
     const data = JSON.parse(page.slice(from + mark.length, page.indexOf('</script>', from))) as ReportData;
-    if (!data.published) return data.previous;
+    // A run that found all inputs already scored has nothing to compare with either.
+    if (!data.published || data.rows === 0) return data.previous;
     const { began, model, rows, edges, score, decisions } = data;
     return { began, model, rows, edges, score, decisions };
   } catch {

@@ -61,6 +61,7 @@ export function runVerdict(data: ReportData): RunVerdict {
   if (rejected > 0) {
     points.push([rejected >= MANY_REJECTS * read ? 'bad' : 'warn', `${count(rejected)} of ${count(read)} rows were rejected (${percent(rejected / read)}).`]); // biome-ignore format: one line
   }
+  if (data.inputsDoneBefore > 0) points.push(['warn', `${doneBefore(data.inputsDoneBefore)} Read the report of that run as well.`]); // biome-ignore format: one line
   const scoreLevel = psiLevel(data.scorePsi);
   if (scoreLevel === 'bad' || scoreLevel === 'warn') {
     points.push([scoreLevel, `The scores differ from the training data: PSI ${psiText(data.scorePsi)}, ${PSI_WORDS[scoreLevel]}.`]); // biome-ignore format: one line
@@ -90,6 +91,11 @@ export function runVerdict(data: ReportData): RunVerdict {
   if (level === 'none') return { level, headline: 'Complete, but drift was not checked', points: reasons };
   return { level, headline: 'No problem found', points: ['Every row was scored. No column and no score drifted from the training data.'] }; // biome-ignore format: one line
 }
+
+const doneBefore = (n: number): string =>
+  n === 1
+    ? 'An earlier run had already scored 1 input, which this report does not cover.'
+    : `An earlier run had already scored ${count(n)} inputs, which this report does not cover.`;
 
 const RANK: Record<PageLevel, number> = { bad: 0, warn: 1, none: 2, good: 3 };
 
@@ -145,12 +151,13 @@ function ran(data: ReportData): string {
   return `<section><h2>What ran</h2>${factTable(facts)}${settings}</section>`;
 }
 
-function rows({ inputs }: ReportData): string {
+function rows({ inputs, inputsDoneBefore }: ReportData): string {
   const table = inputs
     .slice(0, SHOWN.inputs)
     .map((one) => [one.input, count(one.rows), count(one.scored), count(one.rejected), one.verdict ?? 'none']);
   const more = inputs.length > SHOWN.inputs ? `<p>and ${inputs.length - SHOWN.inputs} more</p>` : '';
-  return `<section><h2>Inputs</h2>${htmlTable('rows read = scored + rejected', [['input', 'rows', 'scored', 'rejected', 'gate'], ...table])}${more}</section>`; // biome-ignore format: one line
+  const before = inputsDoneBefore > 0 ? `<p>${doneBefore(inputsDoneBefore)}</p>` : '';
+  return `<section><h2>Inputs</h2>${htmlTable('rows read = scored + rejected', [['input', 'rows', 'scored', 'rejected', 'gate'], ...table])}${more}${before}</section>`; // biome-ignore format: one line
 }
 
 function score(data: ReportData): string {

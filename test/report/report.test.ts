@@ -1,7 +1,8 @@
 // The report of a run: what it shows, what the next one is compared with, and that no value of an application is in it.
-import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { expect, test } from 'vitest';
+import { generatePortfolio } from '../../src/demo/portfolio.ts';
 import { comparedIn, embedded, REPORT_ID, type ReportData } from '../../src/report/report-data.ts';
 import { reportPage, runVerdict } from '../../src/report/report-page.ts';
 import { scratch, sluiceHere } from '../support/cli.ts';
@@ -27,7 +28,7 @@ function unbalanced(page: string): string[] {
 const DATA: ReportData = {
   name: '<b>"n\'', sluice: '1', node: 'v', began: '2026-11-22T01:30:00.000Z', model: '<i>m</i>:1', modelSha256: 'ab', evaluator: null,
   workers: null, seconds: 1, exitCode: 4, error: 'stopped </script><script>alert(1)</script>', options: [['a', '<x>']], outputs: ['<o>'],
-  rejectLists: [], manifests: ['o.manifest.json'], edges: [0.5], training: { bins: [0.5, 0.5], missing: 0, unseen: 0 },
+  inputsDoneBefore: 0, rejectLists: [], manifests: ['o.manifest.json'], edges: [0.5], training: { bins: [0.5, 0.5], missing: 0, unseen: 0 },
   scorePsi: null, score: { bins: [0.4, 0.6], missing: 0, unseen: 0 }, decisions: [{ decision: '<d>', share: 0.25 }], rows: 10,
   columns: [{ column: '<c>', psi: 0.3, missing: 0, missingInTraining: 0, unseen: 0.5, outOfRange: null }],
   progress: [[0, 0], [1, 10], [2, 30]], published: true, previous: null,
@@ -63,6 +64,7 @@ test.each([
   ['a clean run', CLEAN, 'good', 'No problem found', 'Every row was scored'],
   ['some rejects', withRejects(20), 'warn', 'Complete, with remarks', '20 of 2,000 rows were rejected (1.0 %)'],
   ['many rejects', withRejects(100), 'bad', 'Check before use', '100 of 2,000 rows were rejected (5.0 %)'],
+  ['inputs of an earlier run', { ...CLEAN, inputsDoneBefore: 2 }, 'warn', 'Complete, with remarks', 'already scored 2 inputs'],
   ['some drift', withPsi(0.1), 'warn', 'Complete, with remarks', 'income differs most'],
   ['strong drift', withPsi(6.98), 'bad', 'Check before use', 'PSI 6.980, strong drift. 2 of 2 columns drifted'],
   ['a strong drift of the score', withPsi(0, 0.25), 'bad', 'Check before use', 'The scores differ'],
@@ -111,9 +113,29 @@ test('a run that published nothing is none to compare with: what it was compared
   };
   expect(comparedIn(embedded(DATA))).toEqual(good);
   expect(comparedIn(embedded({ ...DATA, published: false, rows: 99, previous: good }))).toEqual(good);
+  expect(comparedIn(embedded({ ...DATA, rows: 0, score: null, inputsDoneBefore: 3, previous: good }))).toEqual(good);
   expect(comparedIn(embedded({ ...DATA, published: false }))).toBe(null);
   for (const other of ['', '<html>', `<script type="application/json" id="${REPORT_ID}">{</script>`])
     expect(comparedIn(other)).toBe(undefined);
+});
+
+checkTest('the report of a resumed run states how many inputs it does not cover', async () => {
+  const folder = scratch();
+  for (const [name, seed] of [['a', 1], ['b', 2]] as const) writeFileSync(path.join(folder, `${name}.csv`), Buffer.concat([...generatePortfolio({ rows: 20, seed })])); // biome-ignore format: one line
+  const report = path.join(folder, 'run.html');
+  const run = async () => {
+    const { code, stderr } = await sluiceHere(['score', `${folder}/?.csv`, '-m', 'credit-default', '-o', `${folder}/{name}.out.csv`, '--report', report, '--resume', '--workers', '1']); // biome-ignore format: one line
+    expect(code, stderr).toBe(0);
+    return readFileSync(report, 'utf8');
+  };
+  const first = dataIn(await run());
+  expect(first).toMatchObject({ inputsDoneBefore: 0, rows: 40 });
+  rmSync(path.join(folder, 'b.out.csv'));
+  const second = await run();
+  expect(dataIn(second)).toMatchObject({ inputsDoneBefore: 1, rows: 20, previous: { rows: 40 } });
+  expect(second.match(/already scored 1 input, which this report does not cover/g)).toHaveLength(2);
+  expect(dataIn(await run())).toMatchObject({ inputsDoneBefore: 2, rows: 0, previous: { rows: 20 } });
+  expect(dataIn(await run()).previous).toMatchObject({ rows: 20 });
 });
 
 checkTest('runs leave reports, also when the gate stops them; no value of an application is in one', async () => {
