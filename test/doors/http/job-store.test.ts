@@ -208,6 +208,30 @@ function contract(open: () => Timed<JobStore>): void {
     expect(await store.cancel(randomUUID())).toBeNull();
   });
 
+  test('a running job that is cancelled never gets a result, also if it has just ended or is queued again', async () => {
+    const store = await opened();
+    const id = await queue(store);
+    const held = (await claimed(store))!;
+    expect(await store.cancel(id)).toBe('asked');
+    expect(await store.finish(held, DONE)).toBe('cancelled');
+    expect(await store.get(id)).toMatchObject({ state: 'running' });
+    expect(await store.putBack(held, 0, null)).toBe(true);
+    const again = (await store.claim([], true))!;
+    expect(again).toMatchObject({ job: { id }, cancelled: true });
+    expect(await store.finish(held, DONE)).toBe(false);
+    expect(await store.finish(again.job, { state: 'cancelled' })).toBe(true);
+    expect(await store.get(id)).toMatchObject({ state: 'cancelled' });
+  });
+
+  test('predictions that a pipeline has written stay done after a late cancellation', async () => {
+    const store = await opened();
+    const id = await queue(store, { pipeline: 'p', target: 'topic t' });
+    const held = (await claimed(store, ['p']))!;
+    expect(await store.cancel(id)).toBe('asked');
+    expect(await store.finish(held, DONE)).toBe(true);
+    expect(await store.get(id)).toMatchObject({ state: 'done' });
+  });
+
   test('the list of a key: the newest first, in pages, of one state', async () => {
     const { store, pass } = timed();
     const ids: string[] = [];
@@ -254,6 +278,19 @@ describe('SQLite in a folder', () => {
   contract(() => {
     const clock = controlClock();
     return { store: new SqliteJobs(scratch()), pass: (ms) => clock.advance(ms) };
+  });
+
+  test('a cancellation survives the end of the server that runs the job', async () => {
+    const folder = scratch();
+    const before = new SqliteJobs(folder);
+    const id = await queue(before);
+    await claimed(before);
+    expect(await before.cancel(id)).toBe('asked');
+    await before.close();
+    const after = new SqliteJobs(folder);
+    onTestFinished(() => after.close());
+    after.requeueRunning();
+    expect(await after.claim([], true)).toMatchObject({ job: { id }, cancelled: true });
   });
 
   test('what was running when the server ended has crashed once, and then runs alone', async () => {

@@ -114,7 +114,7 @@ export class JobRunner {
 
   /** Cancels a job that runs on this server. */
   cancel(id: string): void {
-    this.#running.get(id)?.controller.abort(new SluiceError('cancelled', 'the job was cancelled'));
+    this.#running.get(id)?.controller.abort(cancelledByOwner());
   }
 
   /** Stops running jobs and returns them to the queue. Idempotent. */
@@ -189,7 +189,7 @@ export class JobRunner {
         if (answer === undefined) this.#lose(lease);
         else {
           lease.until = sent + this.#parts.store.leaseMs!;
-          if (answer === 'cancel') lease.controller.abort(new SluiceError('cancelled', 'the job was cancelled'));
+          if (answer === 'cancel') lease.controller.abort(cancelledByOwner());
         }
       }
       for (const held of this.#givenUp) {
@@ -218,7 +218,7 @@ export class JobRunner {
     }
     const running = log.started(job);
     try {
-      if (cancelled) throw new SluiceError('cancelled', 'the job was cancelled');
+      if (cancelled) throw cancelledByOwner();
       if (job.crashes >= services.config.jobs.max_crashes)
         throw new SluiceError('job_crashed', `${job.crashes} servers crashed while running the job`);
       const { counts, resultBytes, packageSha256 } = await this.#score(job, lease);
@@ -232,7 +232,11 @@ export class JobRunner {
         resultBytes,
         packageSha256,
       } as const;
-      await this.#settle(lease, (store) => store.finish(lease, end));
+      if ((await this.#settle(lease, (store) => store.finish(lease, end))) === 'cancelled') {
+        // The request arrived after the last check of the signal, or at another server.
+        lease.controller.abort(cancelledByOwner());
+        throw lease.controller.signal.reason;
+      }
       log.done(job, running, counts, resultBytes);
       await files.removeUpload(job.id);
       this.#forgetFailures(job.id);
@@ -333,14 +337,16 @@ export class JobRunner {
   }
 
   /**
-   * Records the end of a job. Tries again while this server holds the lease.
+   * Records the end of a job. Tries again while this server holds the lease. Returns `cancelled` if the table refuses a
+   * result for this reason.
    * @throws SluiceError job_lease_lost | jobs_unavailable
    */
-  async #settle(lease: Lease, say: (store: JobStore) => Promise<boolean>): Promise<void> {
+  async #settle(lease: Lease, say: (store: JobStore) => Promise<boolean | 'cancelled'>): Promise<true | 'cancelled'> {
     const { store } = this.#parts;
     for (;;) {
       try {
-        if (await say(store)) return;
+        const answer = await say(store);
+        if (answer !== false) return answer;
         throw new SluiceError('job_lease_lost', 'the job is in a later epoch: another server runs it');
       } catch (error) {
         const away = areUnavailable(error);
@@ -384,6 +390,8 @@ export class JobRunner {
     return scoreJob(services, job, ends, { signal, onProgress, beforeCommit, grow });
   }
 }
+
+const cancelledByOwner = (): SluiceError => new SluiceError('cancelled', 'the job was cancelled');
 
 /** Error codes of the shared job storage. */
 const STORAGE: ReadonlySet<ErrorCode> = new Set(['jobs_unavailable', 'storage_unavailable']);

@@ -126,7 +126,8 @@ export interface JobStore {
   kept(owner: string): Promise<{ jobs: number; bytes: number }>;
   /**
    * Cancels a queued job. For a running job, requests the cancellation; the server that runs the job sees the request
-   * when it renews the lease. Returns null if the job is neither queued nor running.
+   * when it renews the lease, and at the latest when it records a result. The request survives a crash of this server.
+   * Returns null if the job is neither queued nor running.
    */
   cancel(id: string): Promise<'cancelled' | 'asked' | null>;
   /** Removes a finished job. */
@@ -141,7 +142,11 @@ export interface JobStore {
   /** Renews leases. Leases that are missing in the result are lost. */
   renew(held: readonly HeldJob[]): Promise<ReadonlyMap<string, 'held' | 'cancel'>>;
   progress(held: HeldJob, so: JobProgress): Promise<boolean>;
-  finish(held: HeldJob, end: JobEnd): Promise<boolean>;
+  /**
+   * Records how a job ended. `cancelled`: nothing was recorded, because the job has a result and its owner cancelled it
+   * while it was running.
+   */
+  finish(held: HeldJob, end: JobEnd): Promise<boolean | 'cancelled'>;
   /** Returns a job to the queue. The job is not claimed again before `pauseMs` have passed. `why`: the reason. */
   putBack(held: HeldJob, pauseMs: number, why: Pick<Job, 'errorCode' | 'errorMessage'> | null): Promise<boolean>;
   /**

@@ -198,7 +198,7 @@ export class PostgresJobs implements JobStore {
     );
   }
 
-  async finish({ id, epoch }: HeldJob, end: JobEnd): Promise<boolean> {
+  async finish({ id, epoch }: HeldJob, end: JobEnd): Promise<boolean | 'cancelled'> {
     const { state, ...change } = end;
     const names = Object.keys(change) as (keyof typeof change)[];
     const set = names.map((name, i) => `${snake(name)} = $${i + 4}`);
@@ -206,10 +206,13 @@ export class PostgresJobs implements JobStore {
     const values = [id, epoch, state, ...names.map((name) => change[name] as SqlValue)];
     const { count, repeated } = await this.#ask(
       (t) => `UPDATE ${t} SET ${[...set, ...none].map((s) => `${s}, `).join('')} state = $3, finished = ${NOW_MS},
-        upload_bytes = 0, lease_until = NULL WHERE ${HELD}`,
+        upload_bytes = 0, lease_until = NULL WHERE ${HELD}${state === 'done' ? ` AND NOT (${CANCELLED})` : ''}`,
       values,
     );
-    return count > 0 || (repeated && (await this.#stands({ id, epoch }, state)));
+    if (count > 0 || (repeated && (await this.#stands({ id, epoch }, state)))) return true;
+    if (state !== 'done') return false;
+    const { rows } = await this.#ask((t) => `SELECT id FROM ${t} WHERE ${HELD} AND ${CANCELLED}`, [id, epoch]);
+    return rows.length > 0 && 'cancelled';
   }
 
   async putBack(
@@ -308,6 +311,8 @@ export class PostgresJobs implements JobStore {
 }
 
 const HELD = "id = $1 AND epoch = $2 AND state = CASE $2::bigint WHEN 0 THEN 'reserved' ELSE 'running' END";
+/** Jobs with a result that their owner has cancelled. Predictions that a pipeline wrote cannot be revoked. */
+const CANCELLED = 'cancel IS TRUE AND pipeline IS NULL';
 const until = (ms: string): string => `now() + ${ms}::float8 * interval '1 ms'`;
 const snake = (name: string): string => name.replace(/[A-Z]/g, (c) => `_${c.toLowerCase()}`);
 

@@ -48,6 +48,8 @@ const COLUMNS: Record<keyof Job, string> = {
   errorMessage: 'errorMessage TEXT',
 };
 const NAMES = Object.keys(COLUMNS) as (keyof Job)[];
+/** Whether the owner has cancelled the job while it was running. */
+const CANCEL = 'cancel INTEGER NOT NULL DEFAULT 0';
 
 type Row = Record<string, string | number | null>;
 
@@ -70,7 +72,6 @@ export class SqliteJobs implements JobStore {
   readonly #reserved = new Map<string, Growing>();
   /** Results that are being written, by job. */
   readonly #results = new Map<string, Growing>();
-  readonly #asked = new Set<string>();
   /** By caller: when a job was last started. */
   readonly #started = new Map<string, number>();
   /** By job: time before which it must stay in the queue. */
@@ -87,7 +88,7 @@ export class SqliteJobs implements JobStore {
       throw new SluiceError('folder_unusable', `jobs.folder: ${folder}: ${(cause as Error).message}`, { cause });
     }
     this.#db.exec(`PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;
-      CREATE TABLE IF NOT EXISTS jobs (${Object.values(COLUMNS).join(', ')});
+      CREATE TABLE IF NOT EXISTS jobs (${[...Object.values(COLUMNS), CANCEL].join(', ')});
       CREATE UNIQUE INDEX IF NOT EXISTS jobs_idempotency ON jobs (owner, idempotencyKey) WHERE idempotencyKey IS NOT NULL;`);
     this.#addMissingColumns();
     this.uploads = new SqliteUploads(this.#db, (id) => this.#reserved.delete(id));
@@ -97,6 +98,7 @@ export class SqliteJobs implements JobStore {
   #addMissingColumns(): void {
     const there = new Set(this.#rows('PRAGMA table_info(jobs)').map((c) => c.name));
     for (const name of NAMES) if (!there.has(name)) this.#db.exec(`ALTER TABLE jobs ADD COLUMN ${COLUMNS[name]}`);
+    if (!there.has('cancel')) this.#db.exec(`ALTER TABLE jobs ADD COLUMN ${CANCEL}`);
   }
 
   /** Returns those jobs to the queue that were running when the previous server process ended. */
@@ -180,9 +182,7 @@ export class SqliteJobs implements JobStore {
   async cancel(id: string): Promise<'cancelled' | 'asked' | null> {
     const sql = "UPDATE jobs SET state = 'cancelled', uploadBytes = 0, finished = ? WHERE id = ? AND state = 'queued'";
     if (this.#run(sql, epochMs(), id)) return 'cancelled';
-    if ((await this.get(id))?.state !== 'running') return null;
-    this.#asked.add(id);
-    return 'asked';
+    return this.#run("UPDATE jobs SET cancel = 1 WHERE id = ? AND state = 'running'", id) ? 'asked' : null;
   }
 
   async remove(id: string): Promise<void> {
@@ -207,19 +207,21 @@ export class SqliteJobs implements JobStore {
     );
     this.#started.set(job.owner, monotonicMs());
     this.#results.set(job.id, { owner: job.owner, bytes: 0 });
-    return { job, takenOver: false, cancelled: false };
+    return { job, takenOver: false, cancelled: this.#isCancelled(job.id) };
   }
 
   async renew(held: readonly HeldJob[]): Promise<ReadonlyMap<string, 'held' | 'cancel'>> {
     const there = held.filter((h) => (h.epoch === 0 ? this.#reserved.has(h.id) : this.#holds(h)));
-    return new Map(there.map(({ id }) => [id, this.#asked.has(id) ? 'cancel' : 'held']));
+    return new Map(there.map(({ id }) => [id, this.#isCancelled(id) ? 'cancel' : 'held']));
   }
 
   async progress(held: HeldJob, { rows, scored, rejected, bytesRead }: JobProgress): Promise<boolean> {
     return this.#change(held, { rows, scored, rejected, bytesRead });
   }
 
-  async finish(held: HeldJob, end: JobEnd): Promise<boolean> {
+  async finish(held: HeldJob, end: JobEnd): Promise<boolean | 'cancelled'> {
+    const hasResult = end.state === 'done' && (await this.get(held.id))?.pipeline === null;
+    if (hasResult && this.#holds(held) && this.#isCancelled(held.id)) return 'cancelled';
     const changed = this.#change(held, { ...end, uploadBytes: 0, finished: epochMs() });
     if (changed) this.#forget(held.id);
     return changed;
@@ -274,9 +276,12 @@ export class SqliteJobs implements JobStore {
     return this.#rows("SELECT 1 FROM jobs WHERE id = ? AND epoch = ? AND state = 'running'", id, epoch).length > 0;
   }
 
+  #isCancelled(id: string): boolean {
+    return this.#rows('SELECT 1 FROM jobs WHERE id = ? AND cancel = 1', id).length > 0;
+  }
+
   #forget(id: string): void {
     this.#results.delete(id);
-    this.#asked.delete(id);
     this.#waiting.delete(id);
   }
 
@@ -308,7 +313,8 @@ export class SqliteJobs implements JobStore {
   }
 }
 
-const toJob = (row: Row): Job => ({ ...row, query: JSON.parse(row.query as string) }) as unknown as Job;
+const toJob = ({ cancel: _, ...row }: Row): Job =>
+  ({ ...row, query: JSON.parse(row.query as string) }) as unknown as Job;
 
 /**
  * Picks the next job so that callers get fair turns: a job of the caller with the fewest running jobs. If several
