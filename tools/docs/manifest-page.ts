@@ -17,7 +17,7 @@ the SHA-256 of each file. All files are checked whenever the package is loaded (
 | in a registry | content |
 | --- | --- |
 | \`<id>/<version>/\` | one package |
-| \`<id>/aliases.yaml\` | aliases and their versions (\`champion: 3\`; \`{}\` if there are none: an empty file is rejected) |
+| \`<id>/aliases.yaml\` | aliases and their versions (\`champion: 3\`; \`{}\` if there are none: an empty file is rejected, and so is a missing one after an alias was set) |
 
 A reference is \`id\`, \`id:version\` or \`id@alias\`. A bare \`id\` resolves to the alias \`champion\`, or to the newest version
 if there is no such alias.

@@ -76,6 +76,23 @@ export const checkJournal = (
   checkChain(moves, textOf, { keys, asked: (move) => move.previous !== undefined && move.who !== 'edited by hand' });
 
 /**
+ * The aliases of a model that has no file of aliases: none. Sluice never deletes the file. If the history ends with an
+ * alias, the file was lost, and without its champion the model would serve its newest version.
+ * @throws SluiceError model_invalid
+ */
+export function aliasesWithoutFile(file: string, history: readonly AliasMove[]): Record<string, string> {
+  const last = new Map(history.map(({ alias, to }) => [alias, to]));
+  for (const [alias, to] of last) if (to !== null) throw lostAliases(file, `the history has ${alias}: ${to}`);
+  return {};
+}
+
+export const lostAliases = (file: string, why: string): SluiceError =>
+  new SluiceError(
+    'model_invalid',
+    `${file} does not exist, but ${why}: restore the aliases, or write {} if the model has none`,
+  );
+
+/**
  * Reads the aliases; versions become text. A file without any text is rejected, because a crash or a full disk leaves
  * such a file, and without its champion a model would serve its newest version.
  * @throws SluiceError model_invalid, listing every error as file:line:column

@@ -12,7 +12,14 @@ import { loadPackage, versionOf } from '../package/load-package.ts';
 import type { ModelPackage } from '../package/model-package.ts';
 import { hashFolder, stampOf } from '../package/package-hash.ts';
 import { sealPackage } from '../package/package-lock.ts';
-import { entriesFor, extendedJournal, journalEntries, readAliases } from './aliases.ts';
+import {
+  aliasesWithoutFile,
+  entriesFor,
+  extendedJournal,
+  journalEntries,
+  lostAliases,
+  readAliases,
+} from './aliases.ts';
 import { holdersOf, inUseFolder } from './in-use.ts';
 import type { Mover } from './journal.ts';
 import {
@@ -49,6 +56,10 @@ export class FolderRegistry implements Registry {
   readonly #options: FolderOptions;
   readonly #loaded = new Map<string, { stamp: string; model: Promise<ModelPackage> }>();
   readonly #resolved = new Map<string, { at: number; model: Promise<ModelPackage> }>();
+  /** By registry folder: the ids of the models that this process has found there. */
+  readonly #found = new Map<string, Set<string>>();
+  /** Files of aliases that this process has read. */
+  readonly #aliased = new Set<string>();
 
   /** Folders are searched in order. The first folder that contains the id is used. */
   constructor(folders: readonly string[], options: FolderOptions = {}) {
@@ -71,6 +82,7 @@ export class FolderRegistry implements Registry {
         });
         if (entry) entries.set(id, asListed(entry));
       }
+      await this.#assertMounted(folder, null);
     }
     return [...entries.values()].sort((a, b) => (a.id < b.id ? -1 : 1));
   }
@@ -190,7 +202,10 @@ export class FolderRegistry implements Registry {
 
   async #folderOf(id: string): Promise<string> {
     parseReference(id);
-    for (const folder of this.#folders) if ((await subfolders(path.join(folder, id))).length > 0) return folder;
+    for (const folder of this.#folders) {
+      if ((await subfolders(path.join(folder, id))).length > 0) return folder;
+      await this.#assertMounted(folder, id);
+    }
     const known = (await this.list()).map((e) => e.id);
     throw new SluiceError('model_not_found', `no model ${id}${didYouMean(id, known)}`);
   }
@@ -200,8 +215,32 @@ export class FolderRegistry implements Registry {
     if (versions.length === 0) return null;
     const file = path.join(folder, id, ALIASES);
     const [text, journal] = await Promise.all([unlessAbsent(readFile(file, 'utf8'), null), readJournal(folder, id)]);
-    const aliases = text === null ? {} : await readAliases(file, text);
+    const aliases = text === null ? await this.#withoutAliases(folder, id) : await readAliases(file, text);
+    if (text !== null) this.#aliased.add(file);
+    this.#found.set(folder, (this.#found.get(folder) ?? new Set()).add(id));
     return withStandings({ id, versions, aliases, journal }, this.#options.approvals ?? null);
+  }
+
+  /** @throws SluiceError model_invalid: the file of aliases was lost | registry_unavailable */
+  async #withoutAliases(folder: string, id: string): Promise<Record<string, string>> {
+    const file = path.join(folder, id, ALIASES);
+    const none = aliasesWithoutFile(file, journalEntries(await readText(path.join(folder, id, HISTORY))));
+    if (this.#aliased.has(file)) throw lostAliases(file, 'it did before');
+    return none;
+  }
+
+  /**
+   * Checks that the models of a folder have not disappeared without `model remove`, which leaves their journals. An
+   * unmounted folder is empty or missing, and the next folder could have another model with the same id.
+   * @throws SluiceError registry_unavailable
+   */
+  async #assertMounted(folder: string, id: string | null): Promise<void> {
+    const found = this.#found.get(folder);
+    if (!found) return;
+    const there = await subfolders(folder);
+    if (there.length > 0 && (id === null || !found.has(id) || there.includes(id))) return;
+    const gone = there.length > 0 ? path.join(folder, id!) : folder;
+    throw new SluiceError('registry_unavailable', `${gone} contained models before and is missing or empty now`);
   }
 
   async #standing(folder: string, id: string): Promise<ResolvableEntry> {
@@ -233,7 +272,10 @@ export class FolderRegistry implements Registry {
     const ref = parseReference(reference);
     for (const folder of this.#folders) {
       const entry = await this.#entry(folder, ref.id);
-      if (!entry) continue;
+      if (!entry) {
+        await this.#assertMounted(folder, ref.id);
+        continue;
+      }
       const version = pickVersion(entry, ref);
       const model = await this.#load(path.join(folder, ref.id, version));
       assertApprovedHash(entry, version, model);

@@ -11,7 +11,7 @@ import { unavailable } from '../../storage/http-client.ts';
 import { S3Client, type S3ClientOptions, type S3Object } from '../../storage/s3/s3-client.ts';
 import type { PackageFile } from '../package/model-package.ts';
 import { packageHash } from '../package/package-hash.ts';
-import { entriesFor, extendedJournal, journalEntries, type PlannedMove, readAliases } from './aliases.ts';
+import { aliasesWithoutFile, entriesFor, extendedJournal, journalEntries, type PlannedMove, readAliases } from './aliases.ts'; // biome-ignore format: one line
 import { isPackagePath } from './cache.ts';
 import type { Mover } from './journal.ts';
 import { type AliasMove, byVersion, parseReference } from './registry.ts';
@@ -83,8 +83,9 @@ export class S3Store implements Store {
         stamps[version] = stampOf(files);
     }
     if (Object.keys(stamps).length === 0) return null;
-    const aliased = objects.some((o) => o.key === `${prefix}${ALIASES}`);
-    const { aliases } = aliased ? await this.#aliases(id) : { aliases: {} };
+    const has = (name: string) => objects.some((o) => o.key === prefix + name);
+    const lost = async () => aliasesWithoutFile(prefix + ALIASES, (await this.#history(id)).moves);
+    const aliases = has(ALIASES) ? (await this.#aliases(id)).aliases : has(HISTORY) ? await lost() : {};
     const written = objects.find((o) => o.key === `${prefix}${STATES}`);
     const journal = written ? await this.#journalAt(id, written.version) : [];
     return { id, versions: Object.keys(stamps).sort(byVersion), aliases, stamps, journal };

@@ -1,15 +1,19 @@
 // References: id, id:version, id@alias; what they mean, and what a hostile one cannot do.
-import { cpSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
+import { cpSync, mkdirSync, readFileSync, renameSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { expect, test } from 'vitest';
 import { FolderRegistry } from '../../../src/model/registry/folder.ts';
 import { parseReference } from '../../../src/model/registry/registry.ts';
 import { scratch } from '../../support/cli.ts';
+import { controlClock } from '../../support/controlled-clock.ts';
 import { copyUnlocked } from '../../support/registries/packages.ts';
 
 const BUNDLED = path.resolve('src/bundled/credit-default/1');
 
-function registryWith(versions: (string | number)[], aliases?: string): FolderRegistry {
+/** How long a registry keeps a resolved reference. */
+const FRESH_MS = 500;
+
+function registryFolder(versions: (string | number)[], aliases?: string): string {
   const folder = scratch();
   for (const v of versions) {
     const to = path.join(folder, 'm', String(v));
@@ -22,8 +26,16 @@ function registryWith(versions: (string | number)[], aliases?: string): FolderRe
     );
   }
   if (aliases !== undefined) writeFileSync(path.join(folder, 'm', 'aliases.yaml'), aliases);
-  return new FolderRegistry([folder]);
+  return folder;
 }
+
+function namedRegistry(versions: number[], aliases?: string, others: string[] = []) {
+  const folder = registryFolder(versions, aliases);
+  return { folder, registry: new FolderRegistry([folder, ...others]) };
+}
+
+const registryWith = (versions: (string | number)[], aliases?: string): FolderRegistry =>
+  new FolderRegistry([registryFolder(versions, aliases)]);
 
 const refOf = async (r: FolderRegistry, ref: string) =>
   r.resolve(ref).then(
@@ -63,6 +75,60 @@ test.each(['', '\n', ' \r\n', '\0\0\0'])(
 
 test.each(['{}\n', '# none\n'])('aliases %j: the model has none', async (text) => {
   expect(await refOf(registryWith([1, 2], text), 'm')).toBe('m:2');
+});
+
+test('a file of aliases that is lost does not let the newest version answer', async () => {
+  const clock = controlClock();
+  const { folder, registry } = namedRegistry([1, 2], 'champion: 1\n');
+  expect(await refOf(registry, 'm')).toBe('m:1');
+  const file = path.join(folder, 'm', 'aliases.yaml');
+  rmSync(file);
+  // The first registry has read the file. The second finds the history of a move.
+  expect(await refOf(new FolderRegistry([folder]), 'm')).toBe('m:2');
+  expect(await refOf(new FolderRegistry([folder]), 'm:1')).toBe('m:1');
+  await clock.advance(FRESH_MS);
+  expect(await refOf(registry, 'm')).toMatch(/^model_invalid: .*does not exist, but it did before/);
+  writeFileSync(file, '{}\n');
+  await new FolderRegistry([folder]).moveAlias('m', 'champion', '1', 'A');
+  rmSync(file);
+  for (const reference of ['m', 'm@champion', 'm:2'])
+    expect(await refOf(new FolderRegistry([folder]), reference)).toMatch(
+      /^model_invalid: .*the history has champion: 1/,
+    );
+  writeFileSync(file, 'champion: 1\n');
+  expect(await refOf(new FolderRegistry([folder]), 'm')).toBe('m:1');
+  await new FolderRegistry([folder]).moveAlias('m', 'champion', null, 'A');
+  rmSync(file);
+  expect(await refOf(new FolderRegistry([folder]), 'm')).toBe('m:2');
+});
+
+test.each(['missing', 'empty', 'without the model'])(
+  'a registry folder that is %s for a moment does not let the next folder answer',
+  async (state) => {
+    const clock = controlClock();
+    const { folder, registry } = namedRegistry([1, 2], 'champion: 1\n', [registryFolder([3])]);
+    expect(await refOf(registry, 'm')).toBe('m:1');
+    const away = `${folder}.away`;
+    renameSync(folder, away);
+    if (state !== 'missing') mkdirSync(folder);
+    if (state === 'without the model') mkdirSync(path.join(folder, 'other'));
+    for (const reference of ['m', 'm@champion', 'm:1', 'm:3']) {
+      await clock.advance(FRESH_MS);
+      expect(await refOf(registry, reference)).toMatch(/^registry_unavailable: .*contained models before/);
+    }
+    if (state !== 'without the model')
+      await expect(registry.list()).rejects.toMatchObject({ code: 'registry_unavailable' });
+    rmSync(folder, { recursive: true, force: true });
+    renameSync(away, folder);
+    expect(await refOf(registry, 'm')).toBe('m:1');
+  },
+);
+
+test('the next folder answers after the last version was removed on purpose', async () => {
+  const { registry } = namedRegistry([1], undefined, [registryFolder([3])]);
+  expect(await refOf(registry, 'm')).toBe('m:1');
+  await registry.setState('m', '1', 'removed', { who: 'A' }, true);
+  expect(await refOf(registry, 'm')).toBe('m:3');
 });
 
 test('versions and aliases by name', async () => {

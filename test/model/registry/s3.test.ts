@@ -106,6 +106,16 @@ function registryIn(start: () => Promise<Server>): void {
     ]);
   });
 
+  test('aliases that are lost do not let the newest version answer', async () => {
+    const r = await remote();
+    const { registry } = openTest(r);
+    for (const v of [1, 2]) await registry.add('m', String(v), makePackage('m', v));
+    await registry.moveAlias('m', 'champion', '1', 'A');
+    const key = `${r.address.slice('s3:/'.length)}/m/aliases.yaml`;
+    expect((await client.fetch(new URL(key, server.url), { method: 'DELETE' })).status).toBe(204);
+    expect(await refOf(openTest(r).registry.resolve('m'))).toMatch(/^model_invalid: .*the history has champion: 1/);
+  });
+
   test('an alias whose answer was lost is moved once', async () => {
     const r = await remote();
     const { registry } = openTest(r);
