@@ -237,8 +237,9 @@ export class AuditLog {
     while (this.#pumping) await this.#pumping;
   }
 
-  async close(): Promise<void> {
-    if (this.#closed) return;
+  /** Returns the number of records that could not be written. They are lost, and are reported to `onLost`. */
+  async close(): Promise<number> {
+    if (this.#closed) return 0;
     this.append('closed', {});
     this.#closed = true;
     stopTimer(this.#timer);
@@ -246,6 +247,9 @@ export class AuditLog {
     await this.#handle.datasync().catch(() => {});
     await this.#handle.close().catch(() => {});
     this.#unlock();
+    const lost = this.#pending.filter((item) => 'line' in item).length;
+    for (let i = 0; i < lost; i++) this.#options.onLost?.();
+    return lost;
   }
 
   #seal(kind: AuditKind, fields: AuditFields): void {
@@ -293,8 +297,11 @@ export class AuditLog {
   async #next(): Promise<void> {
     const [first] = this.#pending;
     if ('fullUpTo' in first!) {
+      const full = this.#handle;
       await this.#beginNext(first.fullUpTo);
       this.#pending.shift();
+      // Only now, because an error of `close` must not lead to another attempt to rename the file.
+      await full.close();
       return;
     }
     const stop = this.#pending.findIndex((item) => 'fullUpTo' in item);
@@ -322,6 +329,7 @@ export class AuditLog {
     if (records > 0) this.#options.onWritten?.(records);
   }
 
+  /** Renames the full file and opens the next one. The caller closes the handle of the full file. */
   async #beginNext(seq: number): Promise<void> {
     const { file } = this.#options;
     await this.#toDisk();
@@ -329,9 +337,7 @@ export class AuditLog {
       // An earlier attempt may have already renamed the file.
       if (error.code !== 'ENOENT') throw error;
     });
-    const next = await open(file, 'a', 0o600);
-    await this.#handle.close();
-    this.#handle = next;
+    this.#handle = await open(file, 'a', 0o600);
     await syncFolder(path.dirname(file));
   }
 

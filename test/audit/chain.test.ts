@@ -147,7 +147,7 @@ test('full files get the number of their last record, and the chain goes through
 test('two processes do not write one log, and one that ends with no record is not gone on with', async () => {
   const { file } = await written(3);
   const log = await openLog(file);
-  onTestFinished(() => log.close());
+  onTestFinished(async () => void (await log.close()));
   await expect(openLog(file)).rejects.toMatchObject({ code: 'folder_in_use' });
   const other = path.join(scratch(), 'audit.ndjson');
   writeFileSync(other, 'x'.repeat(2 ** 20 + 1));
@@ -182,6 +182,21 @@ testNeeding(
     expect(found).toMatchObject({ whole: true, records: n + 2, torn: [], lost: 0 });
   },
 );
+
+testNeeding(['unshare as root'], 'a server that stops on a full disk reports what it could not write', async () => {
+  const folder = scratch();
+  execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=64k', 'tmpfs', folder]);
+  onTestFinished(() => void execFileSync('umount', ['-l', folder]));
+  const file = path.join(folder, 'audit.ndjson');
+  let lost = 0;
+  const log = await openLog(file, { onLost: () => lost++ });
+  execFileSync('sh', ['-c', `cat /dev/zero > ${path.join(folder, 'filler')} 2>/dev/null || true`]);
+  for (let i = 0; i < 60; i++) log.append('request', { request_id: `r-${i}` });
+  const left = await log.close();
+  const records = 1 + 60 + 1;
+  expect([left, lost]).toEqual([records - linesIn(file).length, left]);
+  expect(left).toBeGreaterThan(0);
+});
 
 test('what waits for the disk is bounded, and the log says how many records it lost', async () => {
   const file = path.join(scratch(), 'audit.ndjson');
@@ -227,7 +242,7 @@ test('a record that comes while the disk is flushed is written without waiting f
   const file = path.join(scratch(), 'audit.ndjson');
   let written = 0;
   const log = await openLog(file, { sync: 'batch', onWritten: (records) => (written += records) });
-  onTestFinished(() => log.close());
+  onTestFinished(async () => void (await log.close()));
   for (let i = 0; i < 20; i++) {
     const before = written;
     log.append('job', { state: 'done' });

@@ -54,7 +54,9 @@ export async function openAudit(
     trail: new AuditTrail({ config: config.audit, log: audit, addressOf }),
     close: async () => {
       stopTimer(timer);
-      await audit.close();
+      const lost = await audit.close();
+      if (lost > 0)
+        log('error', 'audit_failed', words`${lost} records of the audit log were not written before the stop`);
       tell();
     },
   };
