@@ -1,5 +1,5 @@
 // Asynchronous jobs: asked for, watched, fetched in ranges, cancelled, repeated, kept over a restart, and nobody else's business.
-import { readdirSync } from 'node:fs';
+import { readdirSync, rmSync } from 'node:fs';
 import path from 'node:path';
 import { expect, test } from 'vitest';
 import { generatePortfolio } from '../../../src/demo/portfolio.ts';
@@ -57,6 +57,18 @@ test('201 with a place to look, then counts, then the very bytes a direct answer
   expect((await s.call('DELETE', location)).status).toBe(204);
   expect((await s.call('GET', location)).json.code).toBe('job_not_found');
   expect(filesOf(s, made)).toEqual([]);
+});
+
+test('a result that is removed while it is requested is not found', async () => {
+  const s = await sharedService();
+  const made = await submit(s, portfolio(10));
+  const location = made.headers.location as string;
+  await settled(s, location);
+  for (const file of filesOf(s, made)) rmSync(path.join(s.folder, 'jobs', file));
+  for (const headers of [{}, { range: 'bytes=0-9' }]) {
+    const reply = await s.call('GET', `${location}/result`, { headers });
+    expect([reply.status, reply.json.code]).toEqual([404, 'job_not_found']);
+  }
 });
 
 test('a job that fails says why', async () => {

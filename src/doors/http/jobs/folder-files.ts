@@ -1,5 +1,4 @@
 // Stores the bytes of jobs in a local folder of a single server.
-import { createReadStream } from 'node:fs';
 import { access, open, readdir, rm, stat, unlink } from 'node:fs/promises';
 import path from 'node:path';
 import type { Readable } from 'node:stream';
@@ -116,7 +115,10 @@ export class FolderFiles implements JobFiles, ResumableFiles {
   }
 
   async readResult({ id }: HeldJob, span: ByteSpan | null): Promise<Readable> {
-    return createReadStream(this.#result(id), span ?? {});
+    const handle = await open(this.#result(id)).catch((cause: NodeJS.ErrnoException) => {
+      throw cause.code === 'ENOENT' ? new SluiceError('job_not_found', 'the result was removed', { cause }) : cause;
+    });
+    return handle.createReadStream(span ?? {});
   }
 
   async removeUpload(id: string): Promise<void> {
