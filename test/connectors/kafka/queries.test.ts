@@ -110,7 +110,7 @@ requireKafka('dashboards', () => {
       const pipeline = ends.use(await WatchedPipeline.start(cluster, 'queries'));
       const service = ends.use(await WatchedService.start());
       const targets = [...service.targets, ...pipeline.targets, { job: 'node', port: collector.port }];
-      const watch = ends.use(await Watch.start({ targets, divisor: DRILL_DIVISOR }));
+      const watch = ends.use(await Watch.start({ targets, divisor: DRILL_DIVISOR, ownDisk: true }));
       addBroken(service);
       let round = 0;
       ends.use(
