@@ -49,7 +49,7 @@ export interface WatchOptions {
   targets: readonly ScrapeTarget[];
   /** Divides the times of the rules: 60 makes a second of a minute. Such a minute has at least one scrape. */
   divisor: number;
-  /** The test fills a disk of its own: free space is watched even if the machine has little of it. */
+  /** Free space is watched even if the machine has little of it: the test has a disk of its own, or no alert matters. */
   ownDisk?: boolean;
   /** Sets every `for` to 0, so that an alert fires at the first evaluation that finds anything. */
   immediate?: boolean;
