@@ -20,13 +20,6 @@ export class ExactNumber {
 /** A JSON object with `ExactNumber` for numbers that a double would change. */
 export type ExactObject = Readonly<Record<string, unknown>>;
 
-/**
- * A member by a name that comes from an input or a configuration. Every object inherits members such as `constructor`,
- * which an object without its own member of this name must not return.
- */
-export const ownMember = (object: ExactObject, name: string): unknown =>
-  Object.hasOwn(object, name) ? object[name] : undefined;
-
 const NUMBER = /(?<=[:,[\s])-?\d[\d.eE+-]*/g;
 /**
  * Length in characters below which a double changes a number only if it has an exponent, is -0, or has decimals that

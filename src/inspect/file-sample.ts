@@ -1,8 +1,10 @@
 // Reads the start of an unfamiliar file as records and cells, with the format, encoding and delimiter that the file appears to have.
+
 import type { TypedTable } from '../core/block.ts';
 import { SluiceError, tooMany } from '../core/errors.ts';
 import { type FileFormat, refuseForeignContent } from '../core/file-format.ts';
 import type { EncodingName } from '../core/input-declaration.ts';
+import { ownValue } from '../core/own-keys.ts';
 import type { InputFormat } from '../engine/stream-spec.ts';
 import { DELIMITERS, type DelimiterName, splitHeader } from '../formats/delimited/header.ts';
 import { namedFormat } from '../formats/formats.ts';
@@ -147,7 +149,7 @@ async function sampleText(
     return { ...common, ...NO_HEADER, format: json, shape: null, delimiter: 'comma', records, table, whole, end: null };
   }
   const { names: fields, rename = {} } = declared.columns ?? {};
-  const columns = readers.map(({ name }) => (Object.hasOwn(rename, name) ? rename[name]! : name));
+  const columns = readers.map(({ name }) => ownValue(rename, name) ?? name);
   const shape = shapeOf(text, columns, {
     delimiter: declared.delimiter,
     headless: fields !== undefined,

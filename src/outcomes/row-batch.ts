@@ -1,6 +1,8 @@
 // Rows of a table, file or topic as texts of named columns. Members of JSON objects are converted to texts.
+
 import { type ErrorCode, type ErrorDetail, SluiceError } from '../core/errors.ts';
 import { membersOf } from '../core/exact-json.ts';
+import { ownValue } from '../core/own-keys.ts';
 
 export interface WantedColumn {
   /** Name of the column. An empty name means that the column is not requested, but keeps its index. */
@@ -120,7 +122,7 @@ export class ObjectColumns {
       return fault('not_an_object', null, 'the record is not a JSON object');
     }
     const values = this.#columns.map(
-      ({ name }) => memberOf(object as Record<string, unknown>, name) ?? memberWithin(otherwise, name),
+      ({ name }) => memberOf(object as Record<string, unknown>, name) ?? ownValue(otherwise, name),
     );
     this.#has ??= values.map((value) => value !== undefined);
     for (const [c, column] of this.#columns.entries()) {
@@ -142,7 +144,7 @@ export class ObjectColumns {
 
 /** Whether the object is a prediction: it has the member (which may be null) or an error. */
 const hasMember = (object: Record<string, unknown>, name: string, otherwise: Record<string, unknown>): boolean =>
-  Object.hasOwn(object, 'error') || memberOf(object, name) !== undefined || memberWithin(otherwise, name) !== undefined;
+  Object.hasOwn(object, 'error') || memberOf(object, name) !== undefined || ownValue(otherwise, name) !== undefined;
 
 function memberOf(object: Record<string, unknown>, name: string): unknown {
   if (name === '') return undefined;

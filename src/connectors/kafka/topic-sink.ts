@@ -2,7 +2,8 @@
 // The predictions of a file are written idempotently, the predictions of an upload exactly once.
 
 import { SluiceError } from '../../core/errors.ts';
-import { ownMember, parseExact } from '../../core/exact-json.ts';
+import { parseExact } from '../../core/exact-json.ts';
+import { ownValue } from '../../core/own-keys.ts';
 import { MODEL_KEYS } from '../../formats/schemas/prediction-schema.ts';
 import type { PredictionSink } from '../contract/connector.ts';
 import { openTransactionalWriter } from './choose-client.ts';
@@ -179,7 +180,7 @@ export function recordOf(
 ): { key: Buffer | null; value: Buffer } {
   if (column === undefined) return { key: null, value: encode(line) };
   const parsed = parseExact(line);
-  const found = ownMember(parsed, column);
+  const found = ownValue(parsed, column);
   const key = found === undefined || found === null ? null : Buffer.from(String(found));
   return { key, value: encode(line, undefined, parsed) };
 }

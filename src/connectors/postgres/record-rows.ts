@@ -1,6 +1,7 @@
 // Converts the answers to records of a topic into table rows, in the CSV format of COPY.
 import type { ErrorCode } from '../../core/errors.ts';
-import { ExactNumber, ownMember, parseExact } from '../../core/exact-json.ts';
+import { ExactNumber, parseExact } from '../../core/exact-json.ts';
+import { ownValue } from '../../core/own-keys.ts';
 import {
   type PredictionColumn,
   type PredictionJson,
@@ -84,14 +85,14 @@ export function recordLayout(
     columns,
     row(place, answer) {
       const prediction = read(answer);
-      const passed = passthrough.map((name) => cellOf(ownMember(prediction, name)));
+      const passed = passthrough.map((name) => cellOf(ownValue(prediction, name)));
       const bad = passed.findIndex((cell) => cell.includes(NUL));
       return bad >= 0 ? { column: passthrough[bad]! } : line(place, passed, prediction);
     },
     rejectedRow(place, answer, error) {
       const rejected = read(answer);
       const passed = passthrough
-        .map((name) => cellOf(ownMember(rejected, name)))
+        .map((name) => cellOf(ownValue(rejected, name)))
         .map((cell) => (cell.includes(NUL) ? '' : cell));
       return line(place, passed, { error });
     },

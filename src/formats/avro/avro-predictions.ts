@@ -1,6 +1,7 @@
 // Encodes predictions as Avro records. Their schema is derived from the list of prediction fields.
 import avro from 'avsc';
-import { type ExactObject, ownMember, parseExact } from '../../core/exact-json.ts';
+import { type ExactObject, parseExact } from '../../core/exact-json.ts';
+import { ownValue } from '../../core/own-keys.ts';
 import { headOf } from '../schemas/framing.ts';
 import {
   asDouble,
@@ -95,7 +96,7 @@ export class AvscEncoder {
     const record: Record<string, unknown> = { passthrough: null };
     for (const key of MODEL_KEYS) record[key] = p[key] ?? '';
     for (const { key, kind } of this.#parts.fields) record[key] = isNothing(p[key]) ? null : KINDS[kind].of(p[key]);
-    for (const { column, name } of this.#parts.named) record[name] = passed(ownMember(p, column));
+    for (const { column, name } of this.#parts.named) record[name] = passed(ownValue(p, column));
     const rest = this.#parts.rest(p);
     if (rest.length > 0) record.passthrough = { map: Object.fromEntries(rest.map(([k, v]) => [k, passed(v)])) };
     return this.#type.toBuffer(record);
@@ -147,7 +148,7 @@ class AvroEncoder implements ValueEncoder {
       }
       to.branch(0);
     }
-    for (const { column } of this.#parts.named) writePassed(to, ownMember(p, column));
+    for (const { column } of this.#parts.named) writePassed(to, ownValue(p, column));
     return true;
   }
 }

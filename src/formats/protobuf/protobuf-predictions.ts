@@ -1,7 +1,8 @@
 // Encodes predictions as Protobuf messages. The .proto file is derived from the list of prediction fields.
 
 import protobuf from 'protobufjs';
-import { ownMember, parseExact } from '../../core/exact-json.ts';
+import { parseExact } from '../../core/exact-json.ts';
+import { ownValue } from '../../core/own-keys.ts';
 import { FIRST_MESSAGE, headOf } from '../schemas/framing.ts';
 import {
   asDouble,
@@ -106,7 +107,7 @@ class ProtobufEncoder implements ValueEncoder {
       if (!isNothing(p[key])) message[snake(key)] = KINDS[kind].of(p[key]);
     }
     for (const { column, name } of this.#parts.named) {
-      const value = ownMember(p, column);
+      const value = ownValue(p, column);
       if (!isNothing(value)) message[name] = taggedValue(value);
     }
     const rest = this.#parts.rest(p).filter(([, value]) => !isNothing(value));

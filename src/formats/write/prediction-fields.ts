@@ -1,7 +1,7 @@
 // The fields of a prediction, from which JSON keys, the columns of CSV and columnar files, and the fields of record schemas are derived.
 import { type ColumnData, MISSING, UNSEEN } from '../../core/batch.ts';
 import { SluiceError } from '../../core/errors.ts';
-import { ownMember } from '../../core/exact-json.ts';
+import { ownValue } from '../../core/own-keys.ts';
 import { Interpreter } from '../../inference/evaluate/prediction.ts';
 import { FAILED, INEXACT, pairsTold } from '../../inference/explain/explainer.ts';
 import type { BatchInterpretation, InterpretationSpec } from '../../inference/explain/interpretation.ts';
@@ -228,7 +228,7 @@ export function outputColumns(
   interpretation: InterpretationSpec | null,
 ): PredictionColumn[] {
   const echoed = passthrough.map(
-    (name): PredictionColumn => ({ name, kind: 'text', of: (p) => textOf(ownMember(p, name)) }),
+    (name): PredictionColumn => ({ name, kind: 'text', of: (p) => textOf(ownValue(p, name)) }),
   );
   return [...echoed, ...predictionColumns(new Interpreter(manifest), interpretation, manifest.columns)];
 }

@@ -1,6 +1,8 @@
 // The interpretation of a micro-batch: requested effects, which are checked against the model, and reason codes with
 // their texts.
+
 import type { ColumnBatch } from '../../core/batch.ts';
+import { ownValue } from '../../core/own-keys.ts';
 import type { Manifest } from '../../model/package/manifest.ts';
 import type { EncodedInput } from '../encode/encoder.ts';
 import type { Evaluator, Scores } from '../evaluate/evaluator.ts';
@@ -197,7 +199,7 @@ export class Interpretations {
       const effects = values.subarray(i * n, (i + 1) * n);
       return columns
         .map((_, c) => c)
-        .filter((c) => effects[c]! < 0 && reasonOf(named, columns[c]!.name) !== 'none')
+        .filter((c) => effects[c]! < 0 && ownValue(named, columns[c]!.name) !== 'none')
         .sort((a, b) => effects[a]! - effects[b]! || a - b)
         .slice(0, max + SPARE);
     });
@@ -219,7 +221,7 @@ export class Interpretations {
         .slice(0, max)
         .map((c) => {
           const { name } = columns[c]!;
-          const known = reasonOf(named, name);
+          const known = ownValue(named, name);
           return typeof known === 'object'
             ? { code: known.code, column: name, text: known.text }
             : { code: name, column: name, text: name };
@@ -244,10 +246,6 @@ export class Interpretations {
     return answers;
   }
 }
-
-/** The entry of a column under `reasons`. A column can have the name of a member that every object inherits. */
-const reasonOf = (reasons: Manifest['reasons'], column: string) =>
-  reasons && Object.hasOwn(reasons, column) ? reasons[column] : undefined;
 
 /**
  * Indexes of the valid rows to interpret. Except for multiclass models, `below` excludes rows whose score is not below

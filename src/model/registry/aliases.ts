@@ -86,11 +86,10 @@ export function aliasesWithoutFile(file: string, history: readonly AliasMove[]):
   return {};
 }
 
+const RESTORE = 'restore the aliases, or write {} if the model has none';
+
 export const lostAliases = (file: string, why: string): SluiceError =>
-  new SluiceError(
-    'model_invalid',
-    `${file} does not exist, but ${why}: restore the aliases, or write {} if the model has none`,
-  );
+  new SluiceError('model_invalid', `${file} does not exist, but ${why}: ${RESTORE}`);
 
 /**
  * Reads the aliases; versions become text. A file without any text is rejected, because a crash or a full disk leaves
@@ -99,8 +98,7 @@ export const lostAliases = (file: string, why: string): SluiceError =>
  */
 export async function readAliases(file: string, text: string): Promise<Record<string, string>> {
   if (/^[\s\0\uFEFF]*$/.test(text)) {
-    const help = 'restore the aliases, or write {} if the model has none';
-    throw new SluiceError('model_invalid', `${file}:1:1 the file is empty: ${help}`);
+    throw new SluiceError('model_invalid', `${file}:1:1 the file is empty: ${RESTORE}`);
   }
   const read = await readYamlValue(file, text);
   if (!read.ok) throw faulty(read.problems);

@@ -34,8 +34,7 @@ def fit(
     """The columns to send, and those to copy to the result.
 
     `columns`: as the service describes them; None: unknown, and the service alone checks them. `reserved`: names of
-    the result in addition to those of every frame. Raises ColumnNameError
-    and ColumnTypeError.
+    the result in addition to those of every frame. Raises ColumnNameError and ColumnTypeError.
     """
     listed = [passthrough] if isinstance(passthrough, str) and passthrough != "*" else passthrough
     present = set(frame.names)

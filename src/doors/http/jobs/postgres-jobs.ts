@@ -209,7 +209,7 @@ export class PostgresJobs implements JobStore {
         upload_bytes = 0, lease_until = NULL WHERE ${HELD}${state === 'done' ? ` AND NOT (${CANCELLED})` : ''}`,
       values,
     );
-    if (count > 0 || (repeated && (await this.#stands({ id, epoch }, state)))) return true;
+    if (count > 0 || (repeated && (await this.#isRecorded({ id, epoch }, state)))) return true;
     if (state !== 'done') return false;
     const { rows } = await this.#ask((t) => `SELECT id FROM ${t} WHERE ${HELD} AND ${CANCELLED}`, [id, epoch]);
     return rows.length > 0 && 'cancelled';
@@ -225,7 +225,7 @@ export class PostgresJobs implements JobStore {
         error_code = $4, error_message = $5 WHERE ${HELD}`,
       [id, epoch, pauseMs, why?.errorCode ?? null, why?.errorMessage ?? null],
     );
-    return count > 0 || (repeated && (await this.#stands({ id, epoch }, 'queued')));
+    return count > 0 || (repeated && (await this.#isRecorded({ id, epoch }, 'queued')));
   }
 
   async giveUp({ id, epoch }: HeldJob): Promise<void> {
@@ -276,7 +276,7 @@ export class PostgresJobs implements JobStore {
   }
 
   /** Whether the job is already in this state, because an earlier attempt of the same statement has succeeded. */
-  async #stands({ id, epoch }: HeldJob, state: JobState): Promise<boolean> {
+  async #isRecorded({ id, epoch }: HeldJob, state: JobState): Promise<boolean> {
     const job = await this.get(id);
     return job?.epoch === epoch && job.state === state;
   }

@@ -220,8 +220,7 @@ export class SqliteJobs implements JobStore {
   }
 
   async finish(held: HeldJob, end: JobEnd): Promise<boolean | 'cancelled'> {
-    const hasResult = end.state === 'done' && (await this.get(held.id))?.pipeline === null;
-    if (hasResult && this.#holds(held) && this.#isCancelled(held.id)) return 'cancelled';
+    if (end.state === 'done' && this.#refusesResult(held)) return 'cancelled';
     const changed = this.#change(held, { ...end, uploadBytes: 0, finished: epochMs() });
     if (changed) this.#forget(held.id);
     return changed;
@@ -274,6 +273,13 @@ export class SqliteJobs implements JobStore {
 
   #holds({ id, epoch }: HeldJob): boolean {
     return this.#rows("SELECT 1 FROM jobs WHERE id = ? AND epoch = ? AND state = 'running'", id, epoch).length > 0;
+  }
+
+  /** Whether a job with a result was cancelled. Predictions that a pipeline wrote cannot be revoked. */
+  #refusesResult({ id, epoch }: HeldJob): boolean {
+    const sql =
+      "SELECT 1 FROM jobs WHERE id = ? AND epoch = ? AND state = 'running' AND cancel = 1 AND pipeline IS NULL";
+    return this.#rows(sql, id, epoch).length > 0;
   }
 
   #isCancelled(id: string): boolean {
