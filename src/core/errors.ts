@@ -339,9 +339,12 @@ export const ERRORS = {
   output_unwritable: usage('The output cannot be created.', 'Check that its folder exists and is writable.'),
   output_full: dependency(
     'There is no space left for the output.',
-    'Free space and run again; no partial output remains.',
+    'Free space and run again; only a complete output has its final name.',
   ),
-  output_failed: dependency('Writing the output failed.', 'Check the disk and run again; no partial output remains.'),
+  output_failed: dependency(
+    'Writing the output failed.',
+    'Check the disk and run again; only a complete output has its final name.',
+  ),
   output_closed: dependency(
     'The program that reads the output closed it before the end.',
     'Check why the program stopped reading, and run again.',

@@ -56,6 +56,8 @@ export class CommitSet {
   /** The token that is part of the temporary names of all members and identifies the files of a run. */
   #token = newToken();
   #holding = false;
+  /** Whether a sink discarded its file, so that the set cannot be continued. */
+  #discarded = false;
 
   /** `log` receives warnings about files of other processes that cannot be removed. */
   constructor(log: Log = SILENT) {
@@ -85,6 +87,7 @@ export class CommitSet {
       else member.handle = await openKept(member.temporary!, from);
       member.after = (await member.handle.stat()).ino;
       this.#members.push(member);
+      this.#discarded = false;
       return this.#sink(member, from ?? 0);
     } catch (cause) {
       if (member !== null) await (from === null ? discard(member) : shut(member));
@@ -137,9 +140,11 @@ export class CommitSet {
 
   /**
    * Keeps the members even if the process ends, because a checkpoint journal refers to them.
+   * @returns false: a member was discarded before, so nothing is kept
    * @throws SluiceError output_failed
    */
-  async hold(): Promise<void> {
+  async hold(): Promise<boolean> {
+    if (this.#discarded) return false;
     this.#holding = true;
     const folders = new Set<string>();
     for (const member of this.#members) {
@@ -154,6 +159,7 @@ export class CommitSet {
       folders.add(path.dirname(kept));
     }
     for (const folder of folders) await syncFolder(folder);
+    return true;
   }
 
   /** Closes the set without removing files, so that a later run finds them. Idempotent, never throws. */
@@ -276,6 +282,7 @@ export class CommitSet {
         // While files are held, they stay until the whole set ends, which decides whether to keep them.
         if (at < 0 || this.#holding) return;
         this.#members.splice(at, 1);
+        this.#discarded = true;
         await discard(member);
         await this.#release();
       },

@@ -186,8 +186,7 @@ class FileCheckpoints implements StepObserver {
       return;
     }
     try {
-      await this.#journal(line);
-      this.#durable = true;
+      if (await this.#journal(line)) this.#durable = true;
     } catch (error) {
       this.#off = true;
       const { log, output } = this.#parts;
@@ -196,15 +195,17 @@ class FileCheckpoints implements StepObserver {
     }
   }
 
-  async #journal(line: Checkpoint): Promise<void> {
+  /** Returns false if the run failed meanwhile and has discarded its output. */
+  async #journal(line: Checkpoint): Promise<boolean> {
     const { set, output, identity } = this.#parts;
     if (this.#writer === null) {
       this.#file ??= await set.journalBeside(output);
       this.#writer = await CheckpointWriter.open(this.#file, this.resume?.journal ?? null);
     }
-    await set.hold();
+    if (!(await set.hold())) return false;
     const head: CheckpointHead = { journal: 'sluice-checkpoints', format: 4, identity, evaluator: this.#evaluator! };
     await this.#writer.append(...(this.#durable ? [line] : [head, line]));
+    return true;
   }
 
   /** Waits for the checkpoint in progress. @throws SluiceError output_failed, as in `onBlockEnd` */

@@ -55,6 +55,24 @@ test('a member that is not whole is dropped, and one that is aborted does not di
   expect(filesOf(folder)).toEqual({ 'out.csv': 'new' });
 });
 
+test.each([
+  ['before it', false, []],
+  ['while its files are renamed', true, ['.list.csv.kept', '.out.csv.kept']],
+])('a checkpoint keeps the files of a run that fails %s', async (_when, isBegun, left) => {
+  const folder = scratch();
+  const set = new CommitSet();
+  const output = await set.open(path.join(folder, 'out.csv'));
+  const list = await set.open(path.join(folder, 'list.csv'), { beside: true });
+  const held = isBegun ? set.hold() : null;
+  await output.abort();
+  const keeps = held === null ? await set.hold() : await held;
+  await list.abort();
+  expect(keeps).toBe(isBegun);
+  await set.leave();
+  // Hidden names end with the process and the token of the set.
+  expect(readdirSync(folder).map((name) => name.replace(/csv\..*\./, 'csv.'))).toEqual(left);
+});
+
 test('a new output has the mode of the one that it replaces, and else the one that was asked for', async () => {
   const folder = scratch();
   const [old, fresh] = ['old.csv', 'fresh.csv'].map((name) => path.join(folder, name)) as [string, string];
