@@ -81,6 +81,8 @@ const environmentOf = (tier: string, seed: string, isWhole: boolean, byNpmTest: 
   OMP_NUM_THREADS: '1',
   OPENBLAS_NUM_THREADS: '1',
   GOMP_SPINCOUNT: '0',
+  // Python libraries and test files that import ONNX Runtime themselves report nothing either.
+  ORT_DISABLE_TELEMETRY: '1',
   // Python compiles each module once, and into no folder of the sources.
   PYTHONDONTWRITEBYTECODE: '',
   PYTHONPYCACHEPREFIX: path.resolve('.cache/python/compiled'),

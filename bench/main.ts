@@ -1,4 +1,5 @@
 // `npm run bench`: Sluice against what else could do the work, on this machine; writes docs/benchmarks.*.
+import '../src/core/no-telemetry.ts';
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
 import path from 'node:path';

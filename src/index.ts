@@ -1,5 +1,6 @@
 // The library: opens a model with its workers in this process, and scores streams of applications.
 
+import './core/no-telemetry.ts';
 import { closed } from './config/options/describe-option.ts';
 import { SCORING } from './config/options/scoring.ts';
 import { fits, Type } from './config/schema.ts';

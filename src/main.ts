@@ -1,5 +1,6 @@
 #!/usr/bin/env node
 // The program: enables the compile cache of Node, starts slow components early, and runs the command line.
+import './core/no-telemetry.ts';
 import { enableCompileCache } from 'node:module';
 import path from 'node:path';
 import { setFlagsFromString } from 'node:v8';

@@ -14,6 +14,13 @@ const PAGES = 'test/core/html-policy.test.ts';
 
 export const DEFENCES: Defence[] = [
   {
+    name: 'ONNX Runtime reports nothing',
+    file: 'src/core/no-telemetry.ts',
+    find: "process.env.ORT_DISABLE_TELEMETRY = '1';",
+    replace: 'delete process.env.ORT_DISABLE_TELEMETRY;',
+    test: 'test/security/no-telemetry.test.ts',
+  },
+  {
     name: 'a key expires',
     file: 'src/doors/http/access/api-keys.ts',
     find: "if (expires !== null && !(expires > now)) return { refused: 'expired', name: key.name };",

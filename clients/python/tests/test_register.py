@@ -405,6 +405,18 @@ class Commands(unittest.TestCase):
         self.assertEqual(subprocess.check_output([sys.executable, "-c", program], text=True).strip(), "[]")
 
 
+class Privacy(unittest.TestCase):
+    def test_the_export_sends_nothing(self) -> None:
+        program = "import sys; from sluice import _register, _estimator; print([sys.argv[1], *_estimator.FLOAT32_TREES][0])"
+        with tempfile.TemporaryDirectory() as folder:
+            environment = {"PATH": os.environ["PATH"], "HOME": folder, "TMPDIR": folder, "PYTHONPATH": os.pathsep.join(sys.path)}
+            run = subprocess.run(
+                [sys.executable, "-c", program, "done"], env=environment, capture_output=True, text=True, check=True
+            )
+            self.assertEqual((run.stdout.strip(), run.stderr), ("done", ""))
+            self.assertEqual([str(file) for file in Path(folder).rglob("*") if "Microsoft" in str(file) or "mat-debug" in file.name], [])
+
+
 class Boosting(unittest.TestCase):
     """Models of LightGBM, XGBoost and CatBoost."""
 

@@ -1,5 +1,6 @@
 // Opens evaluator sessions: either ONNX Runtime (single-threaded, without ZipMap), or the interpreter of files of
 // training libraries.
+import '../../core/no-telemetry.ts';
 import * as ort from 'onnxruntime-node';
 import { SluiceError } from '../../core/errors.ts';
 import { BOOSTER_INPUT, boosterOf, boosterOutput } from '../boosters/booster.ts';

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import os
 import shutil
 import tempfile
 from collections.abc import Sequence
@@ -16,6 +17,9 @@ import numpy as np
 from ._card import ReportCard
 from ._command import add_model, find_command
 from ._errors import CannotRegister, Problem, RegistrationError, first_line
+
+# ONNX Runtime, which the export imports later, would send names and hashes of models to its manufacturer.
+os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
 
 #: Rows of the background sample.
 BACKGROUND_ROWS = 100

@@ -1,5 +1,6 @@
 // `npm run kafka:bench`: the processor with an echo, and a whole pipeline with a light model, against a bare transactional copy of
 // the same applications: rate, memory and idle CPU. Each is a process of its own, the bare one with kafkajs as it is published.
+import '../../../../src/core/no-telemetry.ts';
 import { execFileSync } from 'node:child_process';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
