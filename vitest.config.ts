@@ -3,7 +3,7 @@ import path from 'node:path';
 import { defineConfig } from 'vitest/config';
 import { KEPT_FOLDER } from './test/support/kept-folder.ts';
 import { PATIENCE_MS, TEST_TIMEOUT_MS } from './test/support/patience.ts';
-import { InterleavingSequencer } from './test/support/sequencer.ts';
+import { ALONE, InterleavingSequencer, LONG } from './test/support/sequencer.ts';
 import { SummaryReporter } from './test/support/summary-reporter.ts';
 
 /** Imports of test files that do more in a campaign. */
@@ -50,7 +50,7 @@ const NOT_QUICK = [
   'test/project/init.test.ts',
   'test/proof/{changed-blocks,one-byte,replay-outputs}.test.ts',
   'test/runs/{containers,gc-tuning,interactions,pipelines,read-pipeline,sealed-doors,shared-shards,skip-lines}.test.ts',
-  'test/security/{amplification,fuzz,hostile-files}.test.ts',
+  'test/security/{amplification,fuzz,hostile-files,no-telemetry}.test.ts',
   'test/wasm/planted-faults.test.ts',
 ];
 
@@ -64,6 +64,15 @@ const skippedWhole = (): string[] =>
     const text = readFileSync(file, 'utf8');
     return TESTS_LATER.test(text) && !TESTS_QUICK.test(text);
   });
+
+/**
+ * What a test file does only in a process of its own: changes the environment or the folder of the process, replaces functions for all
+ * files, or measures memory or CPU time. Long files gain nothing from sharing.
+ */
+const NEEDS_PROCESS =
+  /process\.env(?:\.\w+|\[[^\]]+\]) (?:\?\?)?= |delete process\.env|process\.(?:chdir|on|once)\(|memoryUsage|resourceUsage|cpuUsage|heapUsed|\bvi\./;
+const aloneFiles = (): string[] =>
+  testFiles().filter((file) => LONG.includes(path.resolve(file)) || NEEDS_PROCESS.test(readFileSync(file, 'utf8')));
 
 /** Suites with a real broker. They mostly wait for it, so they share the processors with suites that compute. */
 const BROKERS = ['test/connectors/kafka/**/*.test.ts'];
@@ -112,11 +121,15 @@ export default defineConfig(({ mode }) => {
     setupFiles: 'test/support/setup.ts',
   };
   // Files that are named run in any tier. Those of brokers have nothing to do without one.
-  const notQuick = tier === 'quick' && isWhole ? [...NOT_QUICK, ...skippedWhole()] : [];
+  const notQuick = tier === 'quick' && isWhole ? [...NOT_QUICK, ...skippedWhole(), ...BROKERS] : [];
   const files = tier === 'campaigns' ? campaigns() : ['test/**/*.test.ts'];
+  // A process for each file takes a third of the CPU time of `npm test`. Campaigns and named files have it.
+  const sharing = isWhole && byNpmTest && tier !== 'campaigns';
+  const alone = sharing ? aloneFiles() : [];
   // Vitest wants the files of a project as patterns: those that belong to another one are taken out of it.
-  const kafka = tier === 'campaigns' ? files.filter((f) => f.startsWith('test/connectors/kafka/')) : BROKERS;
-  const omitted = notQuick.length > 0 ? globSync([...notQuick, ...BROKERS]).length : 0;
+  const omitted = notQuick.length > 0 ? globSync(notQuick).length : 0;
+  // Processes and brokers that they wait for leave room for two more. Seven files at a time take longer.
+  const maxWorkers = tier === 'quick' && isWhole ? 3 : 5;
   return {
     test: {
       maxWorkers: 2,
@@ -133,23 +146,12 @@ export default defineConfig(({ mode }) => {
             ...common,
             name: 'engine',
             include: files,
-            exclude: [...BROKERS, ...notQuick],
-            // Processes and brokers that they wait for leave room for two more. Seven files at a time take longer.
-            maxWorkers: notQuick.length > 0 ? 3 : 5,
+            exclude: [...alone, ...notQuick],
+            isolate: !sharing,
+            maxWorkers,
           },
         },
-        ...(notQuick.length > 0
-          ? []
-          : [
-              {
-                test: {
-                  ...common,
-                  name: 'brokers',
-                  include: kafka,
-                  maxWorkers: 5,
-                },
-              },
-            ]),
+        ...(sharing ? [{ test: { ...common, name: ALONE, include: alone, exclude: notQuick, maxWorkers } }] : []),
       ],
     },
   };

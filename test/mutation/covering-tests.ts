@@ -84,7 +84,7 @@ async function measure(mode: string): Promise<Kept> {
     const folder = path.join(copy.folder, 'mutation-coverage');
     mkdirSync(folder);
     const results = path.join(folder, 'results.jsonl');
-    const args = ['run', '--project', 'engine', '--config', 'test/mutation/vitest.config.ts', '--mode', mode];
+    const args = ['run', '--config', 'test/mutation/vitest.config.ts', '--mode', mode];
     const env = {
       [COVERAGE_VARIABLE]: folder,
       [RESULTS_VARIABLE]: results,

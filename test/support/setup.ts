@@ -1,8 +1,9 @@
-// Runs in every test file: records its CPU seconds for the summary, and holds back its output unless one of its tests fails.
+// Runs for every test file, also where files share a process: records its CPU seconds for the summary, and holds back its output unless one of its tests fails.
 import { readFileSync } from 'node:fs';
 import { afterAll, afterEach, expect } from 'vitest';
 import { fieldsOfStat } from '../../src/core/processes.ts';
 import { capture } from './captured-stream.ts';
+import { chargeFile, endFile } from './file-end.ts';
 import { CPU_FILE, leaveLine } from './tiers.ts';
 
 /** Ticks per second of /proc/self/stat; 100 on every Linux that Node supports. */
@@ -27,17 +28,24 @@ if (process.env.SLUICE_HOLD_OUTPUT) {
     bytes += chunk.length;
     while (bytes > MOST_HELD && held.length > 1) bytes -= held.shift()!.length;
   };
-  capture(process.stdout, hold);
-  const { write } = capture(process.stderr, hold);
+  const out = capture(process.stdout, hold);
+  const errors = capture(process.stderr, hold);
   afterEach(({ task }) => {
     if (task.result?.state === 'fail') hasFailed = true;
   });
   afterAll(() => {
-    if (hasFailed && held.length > 0) write(`Output of ${expect.getState().testPath}:\n${Buffer.concat(held)}\n`);
+    out.restore();
+    errors.restore();
+    if (hasFailed && held.length > 0) {
+      errors.write(`Output of ${expect.getState().testPath}:\n${Buffer.concat(held)}\n`);
+    }
   });
 }
 
 afterAll(() => {
   const seconds = cpuSeconds();
-  if (seconds !== null) leaveLine(CPU_FILE, seconds);
+  if (seconds !== null) leaveLine(CPU_FILE, chargeFile(seconds));
 });
+
+// Hooks run in reverse order, so this one runs after those of the file and before those above.
+afterAll(endFile);
