@@ -70,7 +70,7 @@ const skippedWhole = (): string[] =>
  * files, or measures memory or CPU time. Long files gain nothing from sharing.
  */
 const NEEDS_PROCESS =
-  /process\.env(?:\.\w+|\[[^\]]+\]) (?:\?\?)?= |delete process\.env|process\.(?:chdir|on|once)\(|memoryUsage|resourceUsage|cpuUsage|heapUsed|\bvi\./;
+  /process\.env(?:\.\w+|\[[^\]]+\]) (?:\?\?)?= |delete process\.env|process\.(?:chdir|on|once)\(|memoryUsage|resourceUsage|cpuUsage|heapUsed|\bvi\.|reference-decoder\.ts/;
 const aloneFiles = (): string[] =>
   testFiles().filter((file) => LONG.includes(path.resolve(file)) || NEEDS_PROCESS.test(readFileSync(file, 'utf8')));
 
@@ -148,6 +148,7 @@ export default defineConfig(({ mode }) => {
             include: files,
             exclude: [...alone, ...notQuick],
             isolate: !sharing,
+            env: { ...common.env, ...(sharing ? { SLUICE_SHARES_PROCESS: '1' } : {}) },
             maxWorkers,
           },
         },

@@ -1,6 +1,7 @@
 // Runs for every test file, also where files share a process: records its CPU seconds for the summary, and holds back its output unless one of its tests fails.
 import { readFileSync } from 'node:fs';
 import { afterAll, afterEach, expect } from 'vitest';
+import { currentClock } from '../../src/core/clock.ts';
 import { fieldsOfStat } from '../../src/core/processes.ts';
 import { capture } from './captured-stream.ts';
 import { chargeFile, endFile } from './file-end.ts';
@@ -47,5 +48,13 @@ afterAll(() => {
   if (seconds !== null) leaveLine(CPU_FILE, chargeFile(seconds));
 });
 
+/** What the next file in this process would find changed. */
+const stateOfProcess = () => ({ environment: { ...process.env }, folder: process.cwd(), clock: currentClock() });
+const before = stateOfProcess();
+
 // Hooks run in reverse order, so this one runs after those of the file and before those above.
-afterAll(endFile);
+afterAll(async () => {
+  await endFile();
+  // A file that fails here needs a process of its own: NEEDS_PROCESS in vitest.config.ts.
+  if (process.env.SLUICE_SHARES_PROCESS) expect(stateOfProcess()).toEqual(before);
+});

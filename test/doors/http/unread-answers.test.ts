@@ -28,7 +28,7 @@ let resultBytes: number;
 const body = Buffer.concat([...generatePortfolio({ rows: 14_000, seed: 3, delimiter: '\t', oddness: 'none' })]);
 
 beforeAll(async () => {
-  replaceClock(clock);
+  const restoreClock = replaceClock(clock);
   const folder = mkdtempSync(path.join(tmpdir(), 'sluice-unread-'));
   const collected = collectedLog();
   lines = collected.lines;
@@ -41,6 +41,7 @@ beforeAll(async () => {
   ({ result, resultBytes } = (await s.call('GET', job)).json);
   return async () => {
     await s.running.stop();
+    restoreClock();
     rmSync(folder, { recursive: true });
   };
 });
