@@ -1,6 +1,6 @@
 // The columns of predictions in a table: their names and types, and whether an existing table is compatible with them.
 import { SluiceError } from '../../core/errors.ts';
-import { type PredictionColumn, predictionColumns } from '../../formats/write/prediction-fields.ts';
+import { isVaryingColumn, type PredictionColumn, predictionColumns } from '../../formats/write/prediction-fields.ts';
 import { Interpreter } from '../../inference/evaluate/prediction.ts';
 import type { InterpretationSpec } from '../../inference/explain/interpretation.ts';
 import type { Manifest } from '../../model/package/manifest.ts';
@@ -48,6 +48,10 @@ export interface Target {
   types: readonly string[];
   /** Key columns; empty: rows are never updated. */
   key: readonly string[];
+  /** Whether the unique index on the key treats NULLs as different from each other. */
+  nullsDiffer: boolean;
+  /** Columns in which other runs store parts of a prediction, and this run does not. Only known with a key. */
+  foreign: readonly string[];
 }
 
 /** Privileges that each mode of writing requires. */
@@ -80,7 +84,8 @@ export async function inspectTarget(
   const table = found.rows[0];
   if (!table?.oid) {
     await assertMayCreate(client, name);
-    return { name, exists: false, columns, types: columns.map((c) => c.made ?? MADE[c.kind ?? 'text']), key };
+    const types = columns.map((c) => c.made ?? MADE[c.kind ?? 'text']);
+    return { name, exists: false, columns, types, key, nullsDiffer: true, foreign: [] };
   }
   if (!['r', 'p'].includes(table.kind!)) throw refused(name, 'exists, but is not a table');
   await assertMayWrite(client, name, table.oid, mode);
@@ -91,12 +96,25 @@ export async function inspectTarget(
     if (required && !named.has(column))
       faults.push(`its column ${column} requires a value, but predictions have none for it`);
   }
-  if (key.length > 0 && !(await hasUniqueIndex(client, table.oid, key))) {
-    faults.push(`it has no unique index on (${key.join(', ')})`);
-  }
+  const index = key.length > 0 ? await uniqueIndex(client, table.oid, key) : null;
+  if (key.length > 0 && !index) faults.push(`it has no unique index on (${key.join(', ')})`);
   if (faults.length > 0) throw refused(name, `does not fit: ${faults.join('; ')}`);
-  return { name, exists: true, columns, types: columns.map((c) => there.get(c.name)!.type), key };
+  const foreign = key.length > 0 ? [...there.keys()].filter((column) => isPart(column) && !named.has(column)) : [];
+  return { ...present(name, columns, there), key, nullsDiffer: index?.nullsDiffer ?? true, foreign };
 }
+
+/** Whether runs store a part of a prediction, or its model, in a column of this name. */
+const isPart = (column: string): boolean => isVaryingColumn(column) || ['model_id', 'model_version'].includes(column);
+
+const present = (name: TableName, columns: readonly StoredColumn[], there: ReadonlyMap<string, Present>): Target => ({
+  name,
+  exists: true,
+  columns,
+  types: columns.map((c) => there.get(c.name)!.type),
+  key: [],
+  nullsDiffer: true,
+  foreign: [],
+});
 
 /**
  * Inspects an existing table for comparison. Requires only the privilege to read.
@@ -113,7 +131,7 @@ export async function readableTarget(
   const there = await columnsOf(client, oid);
   const missing = columns.filter((column) => !there.has(column.name)).map((column) => column.name);
   if (missing.length > 0) throw refused(name, `has no column ${missing.join(', ')}`);
-  return { name, exists: true, columns, types: columns.map((c) => there.get(c.name)!.type), key: [] };
+  return present(name, columns, there);
 }
 
 const refused = (name: TableName, why: string): SluiceError =>
@@ -148,7 +166,7 @@ interface Present {
 }
 
 async function columnsOf(client: Database, oid: string): Promise<Map<string, Present>> {
-  const { rows } = await client.query<{ name: string; type: string; required: boolean; generated: boolean }>(
+  const { rows } = await client.query<Present & { name: string }>(
     `SELECT attname AS name, format_type(atttypid, NULL) AS type, attgenerated <> '' AS generated,
             attnotnull AND NOT atthasdef AND attidentity = '' AS required
        FROM pg_attribute WHERE attrelid = $1 AND attnum > 0 AND NOT attisdropped`,
@@ -164,9 +182,17 @@ function faultOf({ name, kind }: StoredColumn, present: Present | undefined): st
   return [`its column ${name} has the type ${present.type} instead of ${MADE[kind]}`];
 }
 
-async function hasUniqueIndex(client: Database, oid: string, key: readonly string[]): Promise<boolean> {
-  const { rows } = await client.query<{ columns: string[] }>(
-    `SELECT array_agg(a.attname::text) AS columns FROM pg_index i
+/** The unique index on exactly these columns; null: there is none. */
+async function uniqueIndex(
+  client: Database,
+  oid: string,
+  key: readonly string[],
+): Promise<{ nullsDiffer: boolean } | null> {
+  // A conversion to JSON, because servers before PostgreSQL 15 do not have the column indnullsnotdistinct.
+  const { rows } = await client.query<{ columns: string[]; nullsDiffer: boolean }>(
+    `SELECT array_agg(a.attname::text) AS columns,
+            coalesce(bool_and(to_jsonb(i) ->> 'indnullsnotdistinct' = 'false'), true) AS "nullsDiffer"
+       FROM pg_index i
        JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = ANY (i.indkey)
       WHERE i.indrelid = $1 AND i.indisunique AND i.indisvalid AND i.indpred IS NULL AND i.indexprs IS NULL
         AND i.indnkeyatts = i.indnatts
@@ -174,7 +200,8 @@ async function hasUniqueIndex(client: Database, oid: string, key: readonly strin
     [oid],
   );
   const wanted = [...key].sort().join('\0');
-  return rows.some(({ columns }) => [...columns].sort().join('\0') === wanted);
+  const found = rows.filter(({ columns }) => [...columns].sort().join('\0') === wanted);
+  return found.find(({ nullsDiffer }) => !nullsDiffer) ?? found[0] ?? null;
 }
 
 const definitions = ({ columns, types }: Target): string =>
@@ -219,4 +246,21 @@ export function insertFrom(target: Target, from = `TABLE ${STAGING}`): string {
   const rowOf = (table: string): string => `ROW(${names.map((c) => `${table}.${c}`).join(', ')})::record`;
   const set = names.map((c) => `${c} = EXCLUDED.${c}`).join(', ');
   return `${insert} ON CONFLICT (${listOf(key)}) DO UPDATE SET ${set} WHERE ${rowOf('t')} *<> ${rowOf('EXCLUDED')}`;
+}
+
+/**
+ * Rejects rows that would be merged into rows with parts of other predictions: such a row would have the prediction of
+ * this run next to the decision, the effects or the version of an earlier one. Call before `insertFrom`.
+ * @throws SluiceError database_refused
+ */
+export async function refuseMixedRows(client: Database, { name, key, foreign }: Target): Promise<void> {
+  if (foreign.length === 0) return;
+  const same = key.map((c) => `t.${sqlIdentifier(c)} = s.${sqlIdentifier(c)}`).join(' AND ');
+  const some = foreign.map((c) => `t.${sqlIdentifier(c)} IS NOT NULL`).join(' OR ');
+  const { rowCount } = await client.query(
+    `SELECT 1 FROM ${sqlName(name)} AS t JOIN ${STAGING} AS s ON ${same} WHERE ${some} LIMIT 1`,
+  );
+  if (!rowCount) return;
+  const why = `has values of earlier predictions in columns that this run does not write: ${foreign.join(', ')}`;
+  throw refused(name, `${why}. Rows with the same key would keep them; set these columns to NULL, or drop them`);
 }

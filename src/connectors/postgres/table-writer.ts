@@ -20,7 +20,7 @@ import { listOf, sqlIdentifier, sqlName, type TableName, tableName } from './nam
 import { OffsetTable, type StoredOffset } from './offset-table.ts';
 import { ensureTable } from './own-table.ts';
 import { LETTER_KEY, LETTER_LAYOUT } from './record-rows.ts';
-import { copyInto, createStaging, createTarget, insertFrom, inspectTarget, STAGING, type StoredColumn, type Target } from './table-layout.ts'; // biome-ignore format: one line
+import { copyInto, createStaging, createTarget, insertFrom, inspectTarget, refuseMixedRows, STAGING, type StoredColumn, type Target } from './table-layout.ts'; // biome-ignore format: one line
 
 interface TableWriterOptions {
   database: DatabaseSettings;
@@ -199,10 +199,8 @@ export class TableWriter {
   async #put(client: Database, target: Target, rows: string): Promise<void> {
     if (this.#options.mode === 'append') return put(client, sqlName(this.#name), target, rows);
     await put(client, STAGING, target, rows);
-    // If several records have the same key, the last record of the partition is used.
-    const names = listOf(target.columns.map((c) => c.name));
-    const last = `SELECT DISTINCT ON (${listOf(target.key)}) ${names} FROM ${STAGING} ORDER BY ${listOf(target.key)}, ${sqlIdentifier('offset')} DESC`;
-    await client.query(insertFrom(target, last));
+    await refuseMixedRows(client, target);
+    await client.query(insertFrom(target, lastOfKeys(target)));
   }
 }
 
@@ -210,4 +208,17 @@ async function put(client: Database, table: string, target: Target, rows: string
   const copy = copyIn(client, copyInto(table, target, false));
   await copy.write(Buffer.from(rows));
   await copy.end();
+}
+
+/**
+ * SQL that returns the staged rows of a partition: of several rows with the same key, the last one. A row with NULL in
+ * its key has the key of no other row, as in the index. The column `offset` may have any type, also text, in which 9
+ * follows 10.
+ */
+function lastOfKeys({ columns, key, nullsDiffer }: Target): string {
+  const offset = `${sqlIdentifier('offset')}::numeric`;
+  const isNull = key.map((c) => `${sqlIdentifier(c)} IS NULL`).join(' OR ');
+  const same = nullsDiffer ? `${listOf(key)}, CASE WHEN ${isNull} THEN ${offset} END` : listOf(key);
+  const names = listOf(columns.map((c) => c.name));
+  return `SELECT DISTINCT ON (${same}) ${names} FROM ${STAGING} ORDER BY ${same}, ${offset} DESC`;
 }

@@ -205,6 +205,12 @@ export const predictionColumns = (
   columns: readonly Pick<ColumnSpec, 'name'>[],
 ): PredictionColumn[] => [ROW_COLUMN, ...answerColumns(i), ...ERROR_COLUMNS, ...interpretationColumns(spec, columns)];
 
+const VARYING =
+  /^(?:prediction|probability|value|points|decision|base|reasons|(?:probability|effect)\..*|interaction\.\d+\.(?:first|second|effect))$/s;
+
+/** Whether a column of predictions has this name, and only some models and interpretations have the column. */
+export const isVaryingColumn = (name: string): boolean => VARYING.test(name);
+
 /**
  * Rejects passthrough columns with reserved names.
  * @throws SluiceError header_mismatch if a passthrough column has the name of an output column or member, which it

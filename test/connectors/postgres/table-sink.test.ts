@@ -1,9 +1,12 @@
 // Predictions in a table: collected where nobody sees them, published whole, the same after a repetition, and refused in words.
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import type { StoredColumn } from '../../../src/connectors/postgres/table-layout.ts';
+import { predictionLayout, type StoredColumn } from '../../../src/connectors/postgres/table-layout.ts';
 import { openTableSink, type TableSinkSettings } from '../../../src/connectors/postgres/table-sink.ts';
 import { SluiceError } from '../../../src/core/errors.ts';
+import { isVaryingColumn } from '../../../src/formats/write/prediction-fields.ts';
+import type { InterpretationSpec } from '../../../src/inference/explain/interpretation.ts';
 import type { ByteSink } from '../../../src/io/sink/byte-sink.ts';
+import type { Manifest } from '../../../src/model/package/manifest.ts';
 import { requirePostgres } from '../../support/postgres/require.ts';
 import { type PostgresServer, startPostgres } from '../../support/postgres/server.ts';
 
@@ -15,8 +18,24 @@ const COLUMNS: StoredColumn[] = [
   { name: 'prediction', kind: 'boolean' },
   { name: 'error_code', kind: 'text' },
 ];
+/** The columns of predictions that every run writes. */
+const ALWAYS = ['row', 'error_code', 'error_column', 'error_message'];
 const HEADER = 'id,note,row,probability,prediction,error_code\n';
 const ROWS = ['"a","",1,0.25,false,', '"b",,2,0.875,true,', '"c","=1+1, ""x""\n-",3,,,bad_number'];
+
+test('the columns of a prediction that only some runs write', () => {
+  const columns = [{ name: 'a.b' }, { name: 'x\ny' }, { name: 'z' }] as Manifest['columns'];
+  const binary = { task: 'binary', classes: [0, 1], positive_class: 1, scorecard: { base_points: 1, base_odds: 1, points_to_double_odds: 1 }, decisions: [{ name: 'a', min_probability: 0 }] }; // biome-ignore format: one line
+  const some = [binary, { task: 'multiclass', classes: ['p', 'q.r\ns'] }, { task: 'regression' }, { task: 'score' }];
+  const spec = { effects: true, reasons: true, interactions: 3 } as unknown as InterpretationSpec;
+  const names = some.flatMap((one) =>
+    predictionLayout({ ...one, columns } as unknown as Manifest, [], spec).map(({ name }) => name),
+  );
+  expect(names).toEqual(expect.arrayContaining(['points', 'decision', 'value', 'effect.x\ny', 'interaction.3.effect']));
+  expect(names.filter((name) => !isVaryingColumn(name) && !ALWAYS.includes(name))).toEqual([]);
+  const others = [...ALWAYS, 'id', 'effects', 'my_value', 'probability2', 'interaction.first', 'effect'];
+  expect(others.filter(isVaryingColumn)).toEqual([]);
+});
 
 requirePostgres('a table as the sink', () => {
   let server: PostgresServer;
@@ -163,6 +182,30 @@ requirePostgres('a table as the sink', () => {
     await server.query('CREATE UNIQUE INDEX ON unkeyed (id)');
     await put(await open('unkeyed', merge), ['"d",,4,0.75,true,']);
     expect((await rowsOf('unkeyed')).length).toBe(4);
+  });
+
+  test('a merge never leaves the decision, the effects or the version of another prediction in its rows', async () => {
+    const merge = { mode: 'merge', key: ['id'] } as const;
+    await put(await open('mixed', merge));
+    await server.query(`ALTER TABLE mixed ADD decision text, ADD "effect.x" float8, ADD model_version text,
+      ADD remark text DEFAULT 'own'`);
+    // These columns have no values yet, and the column of the user is left alone.
+    await put(await open('mixed', merge), ['"b",,2,0.5,false,']);
+    await server.query("UPDATE mixed SET decision = 'approve', \"effect.x\" = 1 WHERE id = 'b'");
+    const before = await rowsOf('mixed');
+    const mixed = await failure(put(await open('mixed', merge), ['"b",,2,0.1,false,', '"e",,5,0.1,false,']));
+    expect([mixed.code, mixed.message]).toEqual([
+      'database_refused',
+      'the table "mixed" has values of earlier predictions in columns that this run does not write: decision, effect.x, model_version. Rows with the same key would keep them; set these columns to NULL, or drop them',
+    ]);
+    expect(await rowsOf('mixed')).toEqual(before);
+    // Rows with other keys may belong to another model.
+    await put(await open('mixed', merge), ['"e",,5,0.1,false,']);
+    const decided: StoredColumn[] = [...COLUMNS, { name: 'decision', kind: 'text' }, { name: 'effect.x', kind: 'number' }]; // biome-ignore format: one line
+    const header = `${HEADER.trimEnd()},decision,effect.x\n`;
+    await put(await open('mixed', merge, 'x', decided), ['"b",,2,0.1,false,,decline,'], header);
+    const { rows } = await server.query('SELECT decision, "effect.x", remark FROM mixed WHERE id = \'b\'');
+    expect(rows).toEqual([{ decision: 'decline', 'effect.x': null, remark: 'own' }]);
   });
 
   test('a replacement is seen whole: until it is committed readers have what was there', async () => {

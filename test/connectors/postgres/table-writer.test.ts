@@ -16,7 +16,7 @@ requirePostgres('a table that a topic is written to', () => {
     return () => server.stop();
   });
 
-  const writer = (table: string, url = server.url) =>
+  const writer = (table: string, url = server.url, more: object = {}) =>
     new TableWriter({
       database: { url, connect_timeout_ms: 5000, statement_timeout_ms: 60_000 },
       table,
@@ -26,6 +26,7 @@ requirePostgres('a table that a topic is written to', () => {
       group: 'g',
       topic: 't',
       transactionTimeoutMs: 1000,
+      ...more,
     } as ConstructorParameters<typeof TableWriter>[0]);
 
   /** A session with a lock on the partition that sends only a part of its rows. */
@@ -73,6 +74,49 @@ requirePostgres('a table that a topic is written to', () => {
     expect(await own.committed(2)).toEqual({ offset: 0n, topicId: 'b' });
     await own.write(batch(2, 0n, 2n, 'b'));
     expect((await server.query('SELECT count(*)::int AS n FROM rows WHERE x = 2')).rows).toEqual([{ n: 2 }]);
+    await own.close();
+  });
+
+  test.each(['bigint', 'text', 'numeric'])(
+    'a merge: the last of a key, and every row without a key; offsets are %s',
+    async (type) => {
+      const table = `merged_${type}`;
+      await server.query(`CREATE TABLE ${table} (id text UNIQUE, part int, "offset" ${type}, decision text)`);
+      const own = writer(table, server.url, { mode: 'merge', key: ['id'] });
+      const columns = [
+        { name: 'id', kind: null },
+        { name: 'part', kind: null },
+        { name: 'offset', kind: 'integer' as const },
+      ];
+      const rows = ['"a",1,8', '"a",1,9', '"a",1,10', ',1,11', ',2,12', '"b",1,13', ''].join('\n');
+      await own.write({ ...batch(0, null, 14n), columns, rows });
+      const stored = () => server.query(`SELECT id, part, "offset"::int AS n FROM ${table} ORDER BY n`);
+      const all = [
+        { id: 'a', part: 1, n: 10 },
+        { id: null, part: 1, n: 11 },
+        { id: null, part: 2, n: 12 },
+        { id: 'b', part: 1, n: 13 },
+      ];
+      expect((await stored()).rows).toEqual(all);
+      await server.query(`UPDATE ${table} SET decision = 'approve' WHERE id = 'a'`);
+      const mixed = own.write({ ...batch(0, 14n, 15n), columns, rows: '"a",1,14\n' });
+      await expect(mixed).rejects.toMatchObject({ code: 'database_refused', message: expect.stringContaining('decision') }); // biome-ignore format: one line
+      expect((await stored()).rows).toEqual(all);
+      expect(await own.committed(0)).toEqual({ offset: 14n, topicId: null });
+      await own.close();
+    },
+  );
+
+  test('a merge by an index in which NULLs are equal: the last row without a key', async () => {
+    await server.query('CREATE TABLE equal_nulls (id text, "offset" int, UNIQUE NULLS NOT DISTINCT (id))');
+    const own = writer('equal_nulls', server.url, { mode: 'merge', key: ['id'] });
+    const columns = [
+      { name: 'id', kind: null },
+      { name: 'offset', kind: 'integer' as const },
+    ];
+    await own.write({ ...batch(0, null, 3n), columns, rows: ',1\n,2\n' });
+    await own.write({ ...batch(0, 3n, 5n), columns, rows: ',3\n,4\n' });
+    expect((await server.query('SELECT * FROM equal_nulls')).rows).toEqual([{ id: null, offset: 4 }]);
     await own.close();
   });
 
