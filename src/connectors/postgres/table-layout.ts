@@ -46,6 +46,8 @@ export interface Target {
   columns: readonly StoredColumn[];
   /** Type of each column, without modifiers in brackets. */
   types: readonly string[];
+  /** Names of the columns that can store an empty text. */
+  texts: ReadonlySet<string>;
   /** Key columns; empty: rows are never updated. */
   key: readonly string[];
   /** Whether the unique index on the key treats NULLs as different from each other. */
@@ -85,7 +87,8 @@ export async function inspectTarget(
   if (!table?.oid) {
     await assertMayCreate(client, name);
     const types = columns.map((c) => c.made ?? MADE[c.kind ?? 'text']);
-    return { name, exists: false, columns, types, key, nullsDiffer: true, foreign: [] };
+    const texts = new Set(columns.filter((_, i) => types[i] === 'text').map((c) => c.name));
+    return { name, exists: false, columns, types, texts, key, nullsDiffer: true, foreign: [] };
   }
   if (!['r', 'p'].includes(table.kind!)) throw refused(name, 'exists, but is not a table');
   await assertMayWrite(client, name, table.oid, mode);
@@ -111,6 +114,7 @@ const present = (name: TableName, columns: readonly StoredColumn[], there: Reado
   exists: true,
   columns,
   types: columns.map((c) => there.get(c.name)!.type),
+  texts: new Set(columns.filter((c) => there.get(c.name)!.text).map((c) => c.name)),
   key: [],
   nullsDiffer: true,
   foreign: [],
@@ -160,6 +164,8 @@ async function assertMayWrite(client: Database, name: TableName, oid: string, mo
 
 interface Present {
   type: string;
+  /** Whether the type stores texts; also a domain over such a type. */
+  text: boolean;
   /** Whether the column is NOT NULL and has no default, identity or generator. */
   required: boolean;
   generated: boolean;
@@ -167,9 +173,10 @@ interface Present {
 
 async function columnsOf(client: Database, oid: string): Promise<Map<string, Present>> {
   const { rows } = await client.query<Present & { name: string }>(
-    `SELECT attname AS name, format_type(atttypid, NULL) AS type, attgenerated <> '' AS generated,
-            attnotnull AND NOT atthasdef AND attidentity = '' AS required
-       FROM pg_attribute WHERE attrelid = $1 AND attnum > 0 AND NOT attisdropped`,
+    `SELECT attname AS name, format_type(atttypid, NULL) AS type, typcategory = 'S' AS text,
+            attgenerated <> '' AS generated, attnotnull AND NOT atthasdef AND attidentity = '' AS required
+       FROM pg_attribute JOIN pg_type ON pg_type.oid = atttypid
+      WHERE attrelid = $1 AND attnum > 0 AND NOT attisdropped`,
     [oid],
   );
   return new Map(rows.map(({ name, ...rest }) => [name, rest]));
@@ -224,8 +231,8 @@ export function createTarget(target: Target): string {
 }
 
 /** SQL that loads CSV rows into a table. An unquoted empty field is NULL, and `""` is an empty text. */
-export function copyInto(table: string, { columns, types }: Target, header: boolean): string {
-  const others = columns.filter((_, i) => !TEXTS.includes(types[i]!)).map((c) => c.name);
+export function copyInto(table: string, { columns, texts }: Target, header: boolean): string {
+  const others = columns.map((c) => c.name).filter((name) => !texts.has(name));
   const force = others.length === 0 ? '' : `, FORCE_NULL (${listOf(others)})`;
   const names = listOf(columns.map((c) => c.name));
   return `COPY ${table} (${names}) FROM STDIN WITH (FORMAT csv, HEADER ${header}, NULL ''${force})`;

@@ -208,6 +208,21 @@ requirePostgres('a table as the sink', () => {
     expect(rows).toEqual([{ decision: 'decline', 'effect.x': null, remark: 'own' }]);
   });
 
+  test.each(['text', 'varchar(9)', 'char(3)', 'words', 'elsewhere.citext'])(
+    'an empty text is not NULL in a column of the type %s',
+    async (type) => {
+      await server.query(`CREATE SCHEMA IF NOT EXISTS elsewhere; DROP DOMAIN IF EXISTS words CASCADE;
+        CREATE DOMAIN words AS text; DROP EXTENSION IF EXISTS citext CASCADE; CREATE EXTENSION citext SCHEMA elsewhere`);
+      await server.query(
+        `CREATE TABLE empty_texts (id text, note ${type}, row int, probability float8, prediction boolean, error_code text)`,
+      );
+      await put(await open('empty_texts', { mode: 'replace' }), ROWS.slice(0, 2));
+      const { rows } = await server.query('SELECT id, note IS NULL AS none FROM empty_texts ORDER BY 1');
+      await server.query('DROP TABLE empty_texts');
+      expect(rows).toEqual([{ id: 'a', none: false }, { id: 'b', none: true }]); // biome-ignore format: one line
+    },
+  );
+
   test('a replacement is seen whole: until it is committed readers have what was there', async () => {
     await put(await open('replaced', { mode: 'replace' }));
     const sink = await open('replaced', { mode: 'replace' });
