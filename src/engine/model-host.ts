@@ -122,6 +122,8 @@ export class ModelHost {
   readonly #stop = new AbortController();
   /** The served version of each reference. */
   readonly #current = new Map<string, Entry>();
+  /** Key of the version to which the registry last resolved each reference. */
+  readonly #wanted = new Map<string, string>();
   readonly #loading = new Map<string, Load>();
   readonly #failed = new Map<string, { at: number; error: SluiceError }>();
   /** References that do not serve the version to which the registry resolves them. */
@@ -212,6 +214,7 @@ export class ModelHost {
       return held(current);
     }
     const key = keyOf(model);
+    this.#wanted.set(reference, key);
     if (current?.key === key) {
       if (this.#stale.delete(reference)) this.#options.onCurrent?.(reference, model);
       return held(current);
@@ -230,14 +233,19 @@ export class ModelHost {
     // Each version is loaded only once. Requests that arrive during the load get the current version.
     if (due && !this.#loading.has(jobOf(reference, key))) {
       this.#load(reference, key, model).entry.then(
-        () => this.#options.onSwap?.(reference, current.model, model),
+        (entry) => {
+          if (this.#current.get(reference) === entry) this.#options.onSwap?.(reference, current.model, model);
+        },
         (failure: unknown) => this.#report(reference, key, asSluiceError(failure, 'model_invalid'), current.model),
       );
     }
     return held(current);
   }
 
-  /** Loads a version, or joins a load in progress, and makes the version current for the reference. */
+  /**
+   * Loads a version, or joins a load in progress, and makes the version current for the reference. If the reference was
+   * moved to another version meanwhile, for example back to the previous one, the current version stays.
+   */
   #load(reference: string, key: string, model: ModelPackage): Load {
     const job = jobOf(reference, key);
     const known = this.#loading.get(job);
@@ -248,7 +256,8 @@ export class ModelHost {
         (entry) => {
           this.#loading.delete(job);
           entry.users += load.waiting;
-          if (this.#entries.get(key) === entry) this.#makeCurrent(reference, entry);
+          const isWanted = this.#wanted.get(reference) === key || !this.#current.has(reference);
+          if (isWanted && this.#entries.get(key) === entry) this.#makeCurrent(reference, entry);
           // The load itself was a user.
           entry.users--;
           this.#closeIfDone(entry);

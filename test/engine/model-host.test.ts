@@ -1,6 +1,6 @@
 // Requests for more models than may be loaded at once: each gets the model that it names, however the others interleave.
 import { setImmediate } from 'node:timers/promises';
-import { expect } from 'vitest';
+import { expect, test } from 'vitest';
 import { SluiceError } from '../../src/core/errors.ts';
 import { ModelHost } from '../../src/engine/model-host.ts';
 import { loadPackage } from '../../src/model/package/load-package.ts';
@@ -10,6 +10,7 @@ import { scoredBy } from '../support/pooled.ts';
 import { makePackage } from '../support/registries/packages.ts';
 import fc from '../support/seeded-fast-check.ts';
 import { checkTest, times } from '../support/tiers.ts';
+import { until } from '../support/until.ts';
 
 const IDS = ['m-0', 'm-1', 'm-2', 'm-3'];
 const VERSIONS = ['1', '2'];
@@ -131,4 +132,49 @@ checkTest('a request gets a version of the model that it names, after one look i
     }),
     { numRuns: RUNS },
   );
+});
+
+test.each([
+  ['back to the version in use', ['1', '2', '1'], '1'],
+  ['on to a third version', ['1', '2', '3'], '3'],
+])('a reference that is moved %s while a version loads', async (_, moves, last) => {
+  const versions = new Map<string, ModelPackage>();
+  for (const version of ['1', '2', '3']) versions.set(version, await loadPackage(makePackage('m-0', version)));
+  let named = moves[0]!;
+  const held = Promise.withResolvers<void>();
+  const swaps: string[] = [];
+  let loads = 0;
+  const host = new ModelHost({
+    registry: { resolve: async () => versions.get(named)! } as unknown as Registry,
+    workers: 1,
+    engine: 'native',
+    max: 5,
+    // Version 2 loads until it is released.
+    tryOut: (model) => (model.ref === 'm-0:2' ? held.promise : Promise.resolve()),
+    onLoaded: () => loads++,
+    onSwap: (_reference, from, to) => swaps.push(`${from.ref} → ${to.ref}`),
+  });
+  const used = async (): Promise<string> => {
+    const { model, release } = await host.use('m-0@champion');
+    release();
+    return String(model.manifest.version);
+  };
+  try {
+    expect(await used()).toBe('1');
+    for (const version of moves.slice(1)) {
+      named = version;
+      expect(await used()).toBe('1');
+    }
+    await until(async () => (await used()) === last, 'the last version');
+    held.resolve();
+    await until(() => loads === new Set(moves).size, 'the end of the load');
+    for (let i = 0; i < 20; i++) {
+      await turns(1);
+      expect(await used()).toBe(last);
+    }
+    await until(() => host.loaded.models === 1, 'the other versions are closed');
+    expect(swaps).toEqual(last === '1' ? [] : ['m-0:1 → m-0:3']);
+  } finally {
+    await host.close();
+  }
 });
