@@ -2,7 +2,7 @@
 // The predictions of a file are written idempotently, the predictions of an upload exactly once.
 
 import { SluiceError } from '../../core/errors.ts';
-import { parseExact } from '../../core/exact-json.ts';
+import { ExactNumber, parseExact } from '../../core/exact-json.ts';
 import { ownValue } from '../../core/own-keys.ts';
 import { MODEL_KEYS } from '../../formats/schemas/prediction-schema.ts';
 import type { PredictionSink } from '../contract/connector.ts';
@@ -171,7 +171,7 @@ export class KeyColumn {
 
 /**
  * The key and value of the record for a line. The key is the text of a passthrough column; a number keeps all its
- * digits. null: no column is configured, or the row has no value.
+ * digits, and an object or list is its JSON. null: no column is configured, or the row has no value.
  */
 export function recordOf(
   line: Buffer,
@@ -181,9 +181,13 @@ export function recordOf(
   if (column === undefined) return { key: null, value: encode(line) };
   const parsed = parseExact(line);
   const found = ownValue(parsed, column);
-  const key = found === undefined || found === null ? null : Buffer.from(String(found));
+  const key = found === undefined || found === null ? null : Buffer.from(keyText(found));
   return { key, value: encode(line, undefined, parsed) };
 }
+
+const keyText = (value: unknown): string =>
+  typeof value === 'object' && !(value instanceof ExactNumber) ? JSON.stringify(value) : String(value);
+
 interface UploadTopicSinkOptions extends TopicSinkOptions {
   /** ID of the upload. If several processes have the same ID, only one of them writes a given line. */
   id: string;
