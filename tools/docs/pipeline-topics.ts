@@ -36,7 +36,8 @@ topic, and the partitions of a topic are shared among its members. All records u
   continue.
 - **\`until_caught_up\`** ends the run when the topics that existed at its start have been read to their end. With the
   default client, the run waits for transactions that are open at its start. The exit code is 3 if records were
-  rejected, also if all were, because their dead letters are written and their offsets committed.
+  rejected, also if all were, because their dead letters are written and their offsets committed. It is 1 (\`cancelled\`)
+  if a signal stopped the run before; the next run continues there.
 - **Topics the pipeline writes** (sink, routes, dead letters) are never read. In \`topics\` they are an error in the file;
   if a pattern matches them, they are skipped and logged.
 - **Memory**: when the pipeline joins a topic, the topic gets an equal share of \`in_flight_bytes\` among the topics that

@@ -69,9 +69,7 @@ export async function driveRun(spec: RunSpec, options: DriveOptions): Promise<nu
     lines.started();
     result = await awaitEnd(spec, running, options, { signal, seconds, lines });
     if (lines.lost) throw lines.lost;
-    // A run from a topic that is stopped by a signal has no result that could be complete.
-    const isComplete = endsAlone(spec.source) && !(isEndless(spec.source) && signal.aborted);
-    exitCode = context.account.totals.rejected > 0 && isComplete ? EXIT.rejected : EXIT.done;
+    exitCode = context.account.totals.rejected > 0 && endsAlone(spec.source) ? EXIT.rejected : EXIT.done;
     return exitCode;
   } catch (error) {
     ended = asSluiceError(error, 'internal_error');

@@ -1,8 +1,8 @@
 // Follows a run to its end: reports progress and the estimated duration, and handles signals.
-import { isEndless } from '../../connectors/connectors.ts';
+import { endsAlone, isEndless } from '../../connectors/connectors.ts';
 import { inBackground } from '../../core/async.ts';
 import { startInterval, stopTimer } from '../../core/clock.ts';
-import type { SluiceError } from '../../core/errors.ts';
+import { SluiceError } from '../../core/errors.ts';
 import type { ExplainedProgress } from '../../core/explained-work.ts';
 import { type Log, named, words } from '../../core/log.ts';
 import { clock, count, Progress } from '../../monitor/progress.ts';
@@ -47,7 +47,10 @@ export function estimateText(explained: ExplainedProgress): string {
   return `interpreting ${count(explained.totalRows)} rows takes about ${clock(explained.seconds ?? 0)}${why}`;
 }
 
-/** Waits for the end of a run. A signal stops a run from a topic gracefully, and cancels any other run. */
+/**
+ * Waits for the end of a run. A signal stops a run from a topic gracefully, and cancels any other run.
+ * @throws SluiceError any error that ends the run; cancelled: a signal ended a run that would have ended by itself
+ */
 export async function awaitEnd(
   spec: RunSpec,
   running: RunningPipeline,
@@ -69,17 +72,31 @@ export async function awaitEnd(
   const estimate = long
     ? tellEstimate(running, lines.json ? { out: null, log: lines.log } : { out: process.stderr, log: null })
     : null;
+  const result = async (): Promise<RunResult | null> => {
+    try {
+      return await running.done;
+    } catch (error) {
+      if (!signal.aborted || (error as Partial<SluiceError>).code !== 'cancelled') throw error;
+      if (!topic) throw signal.reason;
+      return null;
+    }
+  };
   try {
-    return await running.done;
-  } catch (error) {
-    if (!signal.aborted || (error as Partial<SluiceError>).code !== 'cancelled') throw error;
-    if (!topic) throw signal.reason;
-    return null;
+    const ended = await result();
+    const isStopped = signal.aborted && (signal.reason as Partial<SluiceError>).code === 'cancelled';
+    if (topic && isStopped && endsAlone(spec.source)) throw beforeTheEnd(signal.reason);
+    return ended;
   } finally {
     estimate?.stop();
     shown?.stop();
   }
 }
+
+/** An orchestrator must not take a stopped run for one that has read its topics to their end. */
+const beforeTheEnd = (reason: Error): SluiceError => {
+  const says = `${reason.message} before the topics were read to their end; the next run continues there`;
+  return new SluiceError('cancelled', says, { cause: reason });
+};
 
 function fileProgress(running: RunningPipeline): { stop(): void } {
   return new Progress(process.stderr, () => {

@@ -57,8 +57,8 @@ kafka: { brokers: ["${cluster.brokers.join('","')}"], session_timeout_ms: 6000 }
           value: JSON.stringify(applications[i % applications.length]),
         })),
       );
-      const run = () => {
-        const started = start(['run', file, '--registry', models, '--metrics-port', '0', '--stop-ms', '3600000'], {
+      const run = (what = file) => {
+        const started = start(['run', what, '--registry', models, '--metrics-port', '0', '--stop-ms', '3600000'], {
           cwd: folder,
         });
         onTestFinished(async () => {
@@ -71,6 +71,17 @@ kafka: { brokers: ["${cluster.brokers.join('","')}"], session_timeout_ms: 6000 }
         });
         return { ...started, log: () => log };
       };
+      // A run that would have ended by itself is not complete.
+      const upToEnd = path.join(folder, 'up-to-end.yaml');
+      writeFileSync(
+        upToEnd,
+        readFileSync(file, 'utf8').replace(`group: ${group} }`, `group: ${group}-end, until_caught_up: true }`),
+      );
+      const incomplete = run(upToEnd);
+      await until(() => incomplete.log().includes('paused'), 'the pause');
+      incomplete.child.kill('SIGTERM');
+      expect((await incomplete.done).code).toBe(1);
+      expect(incomplete.log()).toContain('stopped by SIGTERM before the topics were read to their end');
       const waiting = run();
       await until(async () => waiting.log().includes('/metrics'), 'the address of the metrics');
       const url = /http:\S+\/metrics/.exec(waiting.log())![0];
