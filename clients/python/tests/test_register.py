@@ -106,6 +106,16 @@ class Problems(unittest.TestCase):
         for model in (fixed, make_pipeline(StandardScaler(), fixed), make_pipeline(StandardScaler(), tuned)):
             self.assertIn("its predict compares the probability with 0.", problems_of(model.fit(X, OK), X))
 
+    def test_threshold_of_catboost(self) -> None:
+        import catboost
+
+        X = TRAINING[["debt", "term"]]
+        model = catboost.CatBoostClassifier(iterations=3, verbose=False, allow_writing_files=False).fit(X, OK)
+        model.set_probability_threshold(0.2)
+        self.assertIn("its predict compares the probability with 0.2", problems_of(model, X))
+        model.set_probability_threshold(None)
+        files_of(model, X)
+
     def test_calibration_of_a_frozen_estimator(self) -> None:
         from sklearn.frozen import FrozenEstimator
 

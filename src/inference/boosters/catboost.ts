@@ -54,6 +54,7 @@ export function readCatBoost(json: Json): Booster {
   const [scale, bias] = scaleAndBias(json.scale_and_bias);
   const loss = String(map(map(modelInfo.params).loss_function).type ?? '');
   const meaning = meaningOf(loss);
+  checkThreshold(modelInfo);
   const targets = meaning.task === 'multiclass' ? bias.length : 1;
   const reader = new TreeReader(targets, info, floats, categories, lists);
   const symmetric = list(json.oblivious_trees);
@@ -96,6 +97,14 @@ function meaningOf(loss: string): { task: Booster['task']; link: BoosterLink } {
   throw refuse(
     `its loss ${loss || '(unknown)'} is not one whose predictions are known: train with Logloss, MultiClass or RMSE`,
   );
+}
+
+/** The class of a prediction is the one with the larger probability, as in CatBoost without this setting. */
+function checkThreshold({ binclass_probability_threshold: threshold }: Json): void {
+  if (threshold !== undefined && Number(threshold) !== 0.5)
+    throw refuse(
+      `its predict compares the probability with ${String(threshold)}, a package with 0.5: call model.set_probability_threshold(None) before saving, and add the threshold to decisions of the policy (min_probability)`,
+    );
 }
 
 function scaleAndBias(value: unknown): [number, number[]] {

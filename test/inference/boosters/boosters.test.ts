@@ -142,6 +142,14 @@ describe('damaged files', () => {
   });
 });
 
+test('a CatBoost model with another threshold than 0.5 is rejected', () => {
+  const text = readCase(path.join(FIXTURES, 'cat-words')).bytes.toString();
+  const withThreshold = (threshold: string): Buffer =>
+    Buffer.from(text.replace(/"model_info":\s*\{/, `$&"binclass_probability_threshold":"${threshold}",`));
+  expect(() => readModel(withThreshold('0.2'))).toThrow('its predict compares the probability with 0.2');
+  expect(boosterOf(readModel(withThreshold('0.5')))).toEqual(boosterOf(readModel(Buffer.from(text))));
+});
+
 test('hashes of categories are those of CatBoost', () => {
   const texts: [string, number][] = [
     ['', 797982799],

@@ -259,6 +259,9 @@ def write_catboost(model: Any, label: str, frame: pd.DataFrame | None) -> Native
         if positions:
             names = ", ".join(str(model.feature_names_[i]) for i in positions)
             problems.append(Problem(f"columns {names}", f"CatBoost hashes {kind} features, and an encoding has one number per category", "Encode categories with OrdinalEncoder or TargetEncoder in a pipeline."))  # fmt: skip
+    threshold = model.get_metadata().get("binclass_probability_threshold")
+    if threshold is not None and float(threshold) != 0.5:
+        problems.append(Problem(f"the model ({label})", f"its predict compares the probability with {threshold}, a package with 0.5", "Call model.set_probability_threshold(None), and add the threshold to decisions in model.yaml (min_probability)."))  # fmt: skip
     loss = model.get_all_params().get("loss_function", "")
     if "PythonUserDefined" in str(loss):
         problems.append(Problem(f"the model ({label})", "its loss is Python code", "Fit with a loss of CatBoost."))
