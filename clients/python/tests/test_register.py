@@ -116,6 +116,16 @@ class Problems(unittest.TestCase):
         model.set_probability_threshold(None)
         files_of(model, X)
 
+    def test_columns_of_a_booster_in_another_order(self) -> None:
+        import lightgbm
+
+        X = TRAINING[["debt", "balance"]].rename(columns={"debt": "fdebt", "balance": "fbalance"})
+        model = lightgbm.LGBMClassifier(n_estimators=2, verbose=-1).fit(X, OK)
+        text = problems_of(model, X[["fbalance", "fdebt"]])
+        self.assertIn("column fbalance: the model was fitted on fdebt at this position", text)
+        # The model of an array has no names of its own.
+        files_of(lightgbm.LGBMClassifier(n_estimators=2, verbose=-1).fit(X.to_numpy(), OK), X)
+
     def test_calibration_of_a_frozen_estimator(self) -> None:
         from sklearn.frozen import FrozenEstimator
 

@@ -323,8 +323,9 @@ def export_native(
     problems: list[Problem] = []
     if native.width != len(X.columns):
         raise CannotRegister([Problem("the frame", f"it has {len(X.columns)} columns, but the model was fitted on {native.width}", "Pass the frame that was passed to fit.")])  # fmt: skip
-    for own, name in zip(native.features or [], X.columns):
-        if simplified(own) != simplified(name) and not own.startswith(("Column_", "f")) and not own.isdigit():
+    for i, (own, name) in enumerate(zip(native.features or [], X.columns)):
+        # The libraries name the columns of arrays, such as Column_0.
+        if simplified(own) != simplified(name) and own not in (f"Column_{i}", f"f{i}", str(i)):
             problems.append(Problem(f"column {name}", f"the model was fitted on {own} at this position", "Pass the frame that was passed to fit."))  # fmt: skip
     rules: list[Rule] = []
     columns: list[Column] = []
