@@ -4,9 +4,9 @@ import { setOwn } from '../core/own-keys.ts';
 import type { Booster, CategoryList } from '../inference/boosters/booster.ts';
 import { catBoostHash } from '../inference/boosters/city-hash.ts';
 import { assignLists } from './category-lists.ts';
-import { type EncodingFile, NO_ENCODING } from './encoding-file.ts';
+import { type EncodingFile, type MissingRule, NO_ENCODING, ruleFor, WORDS_OF_CONVERSION } from './encoding-file.ts';
 import { type Findings, plural, refusal } from './report-card.ts';
-import { booleanWord, missingIn, type TrainingTable } from './training-table.ts';
+import { booleanWord, type ColumnProfile, missingIn, type TrainingTable } from './training-table.ts';
 
 /** Normalizes a name, because exporters replace spaces and punctuation in names. */
 const simplified = (name: string): string => name.replace(/[^\p{L}\p{N}]+/gu, '_').toLowerCase();
@@ -52,8 +52,9 @@ export function boosterEncoding(
     findings.info(`has ${count} categories with the codes of the model file.`, column);
     const stated = (rules: Readonly<Record<string, unknown>>) =>
       Object.hasOwn(rules, column) || Object.hasOwn(rules, '*');
-    if (!stated(given.unseen)) setOwn(encoding.unseen, column, unseenRule(booster, column, findings));
     if (!stated(given.missing)) setOwn(encoding.missing, column, missingRule(booster, list, column, table, findings));
+    const missing = ruleFor(encoding.missing, column);
+    if (!stated(given.unseen)) setOwn(encoding.unseen, column, unseenRule(booster, column, missing, findings));
   }
   booster.features.forEach((feature, i) => {
     const column = columns[i]!;
@@ -198,10 +199,15 @@ function hashedCodes(
 const testedForMissing = ({ codeOfHash }: CategoryList): number[] =>
   WORDS_FOR_MISSING.map(catBoostHash).filter((hash) => codeOfHash!.has(hash));
 
-/** The rule for unseen categories: the same as in the library. */
-function unseenRule({ library }: Booster, column: string, findings: Findings): number | 'missing' | 'error' {
+/** The rule for unseen categories: the same as in the library. LightGBM treats them like NaN. */
+function unseenRule(
+  { library }: Booster,
+  column: string,
+  missing: MissingRule | undefined,
+  findings: Findings,
+): number | 'missing' | 'error' | 'nan' {
   if (library === 'CatBoost') return UNTESTED;
-  if (library === 'LightGBM') return 'missing';
+  if (library === 'LightGBM') return missing === 'nan' ? 'missing' : 'nan';
   findings.info('unseen categories are rejected, as XGBoost rejects them.', column);
   return 'error';
 }
@@ -213,21 +219,39 @@ function missingRule(
   table: TrainingTable,
   findings: Findings,
 ): number | 'nan' {
-  if (library !== 'CatBoost') return 'nan';
-  const tested = WORDS_FOR_MISSING.filter((w) => list.codeOfHash!.has(catBoostHash(w)));
-  if (missingIn(table.profiles.get(column)!) > 0) {
-    if (tested.length === 1)
-      findings.info(`missing becomes the category ${JSON.stringify(tested[0])}, which the model tests.`, column);
+  const profile = table.profiles.get(column)!;
+  const words =
+    list.values === null
+      ? WORDS_FOR_MISSING.filter((w) => list.codeOfHash!.has(catBoostHash(w)))
+      : listedForMissing(list.values, list.areTexts, profile);
+  const [word, ...others] = words;
+  if (library !== 'CatBoost' && word === undefined) return 'nan';
+  if (missingIn(profile) > 0) {
+    const knows = library === 'CatBoost' ? 'tests' : 'lists';
+    if (words.length === 1)
+      findings.info(`missing becomes the category ${JSON.stringify(word)}, which the model ${knows}.`, column);
     else
       findings.assumed(
-        tested.length > 1
-          ? `missing becomes the category ${JSON.stringify(tested[0])}; the model also tests ${tested
-              .slice(1)
+        word !== undefined
+          ? `missing becomes the category ${JSON.stringify(word)}; the model also ${knows} ${others
               .map((w) => JSON.stringify(w))
               .join(', ')}`
           : 'missing becomes a category that no tree tests',
         column,
       );
   }
-  return tested.length > 0 ? list.codeOfHash!.get(catBoostHash(tested[0]!))! : UNTESTED;
+  if (word === undefined) return UNTESTED;
+  return list.values === null ? list.codeOfHash!.get(catBoostHash(word))! : list.values.indexOf(word);
+}
+
+/**
+ * The categories of a list that training passed for missing values. Another word than those of `astype(str)` can also be
+ * an ordinary category, so the table must have missing values, and no such text.
+ */
+function listedForMissing(values: readonly string[], areTexts: boolean, profile: ColumnProfile): string[] {
+  if (!areTexts) return [];
+  const isOrdinary = (word: string): boolean =>
+    missingIn(profile) === 0 || profile.missing.has(word) || profile.distinct?.has(word) !== false;
+  const possible = new Set([...WORDS_OF_CONVERSION, ...WORDS_FOR_MISSING]);
+  return [...possible].filter((w) => values.includes(w) && (WORDS_OF_CONVERSION.includes(w) || !isOrdinary(w)));
 }

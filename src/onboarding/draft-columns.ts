@@ -179,6 +179,8 @@ const simplified = (name: string): string => name.replace(/[^A-Za-z0-9]+/g, '_')
 
 type Codes = Readonly<Record<string, number>>;
 
+const SPELLINGS_OF_NAN = ['nan', 'NaN', 'NAN', 'Nan', 'nAN'];
+
 /** Drafts a category column whose categories are encoded as the numbers that were used in training. */
 function draftCodes(column: DraftColumn, codes: Codes, { encoding, findings }: ColumnRules): void {
   const { spec, profile } = column;
@@ -194,7 +196,8 @@ function draftCodes(column: DraftColumn, codes: Codes, { encoding, findings }: C
   } else if (rule === 'missing' || rule === 'error') spec.unseen = rule;
   else {
     spec.unseen = 'value';
-    spec.unseen_value = rule === 'nan' ? 'nan' : rule;
+    // A category may be called nan: the package takes its name for the category.
+    spec.unseen_value = rule === 'nan' ? SPELLINGS_OF_NAN.find((t) => !Object.hasOwn(codes, t))! : rule;
   }
   if (spec.unseen !== 'error' && Object.keys(spec.codes).every((text) => /^[1-9]\d*(\.0)?$|^0$/.test(text))) {
     findings.warn(

@@ -127,6 +127,9 @@ function mapOf<R>(file: string, at: string, v: unknown, read: (v: unknown, at: s
   return Object.fromEntries(Object.entries(v).map(([k, x]) => [k, read(x, `${at}.${k}`)]));
 }
 
+/** The empty text, which is the cell itself, and the texts into which pandas converts a missing value. */
+export const WORDS_OF_CONVERSION: readonly string[] = ['', 'nan', 'NaN', '<NA>'];
+
 /** Keys that Python uses for a missing value in a map of categories. */
 const MISSING_KEYS = new Set(['', 'nan', 'NaN', 'None', 'null', '<NA>']);
 
@@ -154,7 +157,9 @@ function codeMap(file: string, at: string, v: unknown): { codes: Record<string, 
     const spelled = v.map((x) => (typeof x === 'boolean' ? (x ? 'True' : 'False') : x));
     if (!spelled.every((x) => x === null || typeof x === 'string' || typeof x === 'number'))
       throw bad(file, `${at} must be a list of categories`);
-    return { codes: Object.fromEntries(spelled.flatMap((x, i) => (x === null ? [] : [[String(x), i]]))) };
+    const codes = Object.fromEntries(spelled.flatMap((x, i) => (x === null ? [] : [[String(x), i]])));
+    const word = WORDS_OF_CONVERSION.find((w) => spelled.includes(w));
+    return word === undefined ? { codes } : { codes, missingCode: codes[word]! };
   }
   if (!isMap(v)) throw bad(file, `${at} must map categories to numbers`);
   const entries = Object.entries(v);

@@ -209,6 +209,36 @@ describe('lists of pandas categories belong to the columns whose values they con
   });
 });
 
+describe('a category into which training converted missing values', () => {
+  const read = (list: string, cells: readonly string[], given: Partial<EncodingFile> = {}): Promise<Read> => {
+    const codes = (JSON.parse(list) as unknown[]).map((_, code) => code);
+    const features = [{ name: 'a', info: '[0:2]' }, { name: 'job', info: `-1:${codes.join(':')}` }];
+    return encodingOf(lightGbm(features, `[${list}]`), { a: ['0', '1', '2'], job: cells }, given);
+  }; // biome-ignore format: the columns
+
+  test.each([
+    ['astype(str)', '["clerk", "nan", "nurse"]', ['clerk', 'nurse', ''], 1, []],
+    ['astype(str), which the table has', '["clerk", "nan"]', ['clerk', 'nan', 'nan'], 1, []],
+    ['fillna("")', '["", "clerk"]', ['clerk', 'clerk', ''], 0, []],
+    ['fillna("missing")', '["clerk", "missing"]', ['clerk', 'clerk', ''], 1, []],
+    ['both', '["", "clerk", "nan"]', ['clerk', 'clerk', ''], 0, ['assumed']],
+    ['an ordinary category', '["clerk", "missing"]', ['clerk', 'missing', ''], 'nan', []],
+    ['an ordinary category None', '["None", "clerk"]', ['None', 'clerk', ''], 'nan', []],
+    ['a category, and no missing values', '["clerk", "missing"]', ['clerk', 'clerk', 'clerk'], 'nan', []],
+  ])('%s', async (_, list, cells, missing, expected) => {
+    const { encoding, findings } = await read(list, cells);
+    expect(encoding.missing.job).toBe(missing);
+    // LightGBM treats unseen categories like NaN, not like the category of missing values.
+    expect(encoding.unseen.job).toBe(missing === 'nan' ? 'missing' : 'nan');
+    expect(levels({ encoding, findings })).toEqual(expected);
+  });
+
+  test('declared replacements do not apply to unseen categories', async () => {
+    const { encoding } = await read('["clerk", "nurse"]', ['clerk', 'nurse', ''], { missing: { job: 1 } });
+    expect([encoding.missing.job, encoding.unseen.job]).toEqual([1, 'nan']);
+  });
+});
+
 test('whole numbers beyond 2^53 in a file of XGBoost are refused, unless their codes are declared', async () => {
   const booster = boosterOf(readModel(readFileSync('test/fixtures/boosters/xgb-categories/model.ubj')))!;
   const column = booster.features.findIndex((f) => f.categorical);
@@ -284,6 +314,12 @@ describe('columns of pandas categories', () => {
   test.each(['1e+16', '1e+22', '9007199254740992.0'])('the float %s is refused', async (large) => {
     const column = columnOf(`[101.0, ${large}]`, ['101.0', large]);
     await expect(column).rejects.toThrow('the column c has numbers beyond 2^53 as categories');
+  });
+
+  test('unseen categories are NaN even if a category is called nan', async () => {
+    const column = await columnOf('["clerk", "nan"]', ['clerk', '']);
+    expect(column).toMatchObject({ missing: { as: 'value', value: 1 }, unseen: 'value', unseen_value: 'NaN' });
+    expect(column.codes).toEqual(codesOf('clerk', 'nan'));
   });
 
   test.each(['[false, true]', '["False", "True"]'])('%s are booleans', async (list) => {

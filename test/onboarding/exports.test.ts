@@ -255,6 +255,8 @@ describe('--encoding', () => {
   test.each([
     ['numbers as texts', '{"a":{"x":"0","y":"1"}}', { x: 0, y: 1 }, undefined],
     ['dict(enumerate(…))', '{"a":{"0":"x","1":"y"}}', { x: 0, y: 1 }, undefined],
+    ['a list with the text of a missing value', '{"a":["x","nan"]}', { x: 0, nan: 1 }, 1],
+    ['a list with the empty text', '{"a":["","x","nan"]}', { '': 0, x: 1, nan: 2 }, 0],
     ['a list with null', '{"a":["x",null,"y"]}', { x: 0, y: 2 }, undefined],
     ['booleans in a list', '{"a":[false,true]}', { False: 0, True: 1 }, undefined],
     ['NaN as Python writes it', '{"a":{"x":0,"NaN":NaN,"NaNny":2}}', { x: 0, NaNny: 2 }, 'nan'],
