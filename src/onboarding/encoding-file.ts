@@ -167,9 +167,7 @@ function codeMap(file: string, at: string, v: unknown): { codes: Record<string, 
     typeof x === 'number' || (typeof x === 'string' && x.trim() !== '' && Number.isFinite(Number(x)))
       ? Number(x)
       : null;
-  // dict(enumerate(categories)) maps codes to categories, so the map is inverted.
-  const inverted =
-    entries.length > 0 && entries.every(([k, x]) => /^\d+$/.test(k) && typeof x === 'string' && code(x) === null);
+  const inverted = isInverted(file, at, entries, code);
   const codes: Record<string, number> = {};
   let missingCode: MissingRule | undefined;
   for (const [key, x] of inverted ? entries.map(([k, c]) => [c as string, Number(k)] as const) : entries) {
@@ -179,6 +177,30 @@ function codeMap(file: string, at: string, v: unknown): { codes: Record<string, 
     else throw bad(file, `${at}.${key} must be a number`);
   }
   return missingCode === undefined ? { codes } : { codes, missingCode };
+}
+
+/**
+ * Whether the map is dict(enumerate(categories)), which maps codes to categories. `code`: reads a code, null if it is
+ * none.
+ * @throws SluiceError usage if the map can be read in both directions, with different results
+ */
+function isInverted(
+  file: string,
+  at: string,
+  entries: readonly (readonly [string, unknown])[],
+  code: (x: unknown) => number | null,
+): boolean {
+  if (entries.length === 0 || !entries.every(([k, x]) => /^\d+$/.test(k) && typeof x === 'string')) return false;
+  // No code is written with leading zeros.
+  const isCategory = ([, x]: readonly [string, unknown]): boolean => code(x) === null || /^-?0\d/.test(x as string);
+  const isEnumerated = entries.every(([k], i) => k === String(i));
+  if (isEnumerated ? entries.some(isCategory) : entries.every(isCategory)) return true;
+  if (isEnumerated && entries.some(([k, x]) => code(entries[code(x)!]?.[1]) !== Number(k)))
+    throw bad(
+      file,
+      `${at} maps codes to categories or categories to codes: write the categories as a list in the order of their codes, or the codes as numbers`,
+    );
+  return false;
 }
 
 /** Replaces NaN by null. json.dumps of Python writes NaN, but JSON does not allow it. */

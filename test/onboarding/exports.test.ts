@@ -255,6 +255,10 @@ describe('--encoding', () => {
   test.each([
     ['numbers as texts', '{"a":{"x":"0","y":"1"}}', { x: 0, y: 1 }, undefined],
     ['dict(enumerate(…))', '{"a":{"0":"x","1":"y"}}', { x: 0, y: 1 }, undefined],
+    ['dict(enumerate(…)) of digits', '{"a":{"0":"02134","1":"10115"}}', { '02134': 0, '10115': 1 }, undefined],
+    ['dict(enumerate(…)) of some digits', '{"a":{"0":"7","1":"x"}}', { '7': 0, x: 1 }, undefined],
+    ['numbers as texts, equal in both directions', '{"a":{"0":"1","1":"0"}}', { '0': 1, '1': 0 }, undefined],
+    ['numbers as texts with gaps', '{"a":{"3":"0","7":"1"}}', { '3': 0, '7': 1 }, undefined],
     ['a list with the text of a missing value', '{"a":["x","nan"]}', { x: 0, nan: 1 }, 1],
     ['a list with the empty text', '{"a":["","x","nan"]}', { '': 0, x: 1, nan: 2 }, 0],
     ['a list with null', '{"a":["x",null,"y"]}', { x: 0, y: 2 }, undefined],
@@ -266,6 +270,14 @@ describe('--encoding', () => {
     expect(encoding.codes.a).toEqual(codes);
     expect(encoding.missing.a).toEqual(missing);
   });
+  test.each(['{"0":"1","1":"2","2":"0"}', '{"0":"10115","1":"94105"}'])(
+    '%s can be read in both directions',
+    async (map) => {
+      await expect(read(`{"codes":{"zip":${map}}}`)).rejects.toThrow(
+        'codes.zip maps codes to categories or categories to codes: write the categories as a list',
+      );
+    },
+  );
   test('columns that do not exist are refused; flags find their codes, and 10.0 has the code of 10', async () => {
     const onnx = net([SIGMOID], ['p']);
     const content = `a,b,ok\n${lines(40, (i) => `${i % 2 ? 'True' : 'False'},${10 * (i % 3)}.0,${i % 2}`)}\n`;
