@@ -1,7 +1,7 @@
 // Reads the encoding (order of columns, codes, missing values) from the model file of a training library.
 // For other models, `--encoding` must state it.
 import { setOwn } from '../core/own-keys.ts';
-import type { Booster, CategoryList } from '../inference/boosters/booster.ts';
+import type { Booster, BoosterFeature, CategoryList } from '../inference/boosters/booster.ts';
 import { catBoostHash } from '../inference/boosters/city-hash.ts';
 import { assignLists } from './category-lists.ts';
 import { type EncodingFile, type MissingRule, NO_ENCODING, ruleFor, WORDS_OF_CONVERSION } from './encoding-file.ts';
@@ -14,14 +14,16 @@ const simplified = (name: string): string => name.replace(/[^\p{L}\p{N}]+/gu, '_
 /**
  * The encoding of a booster: the statements of the user, completed from the model file. A statement of the user has
  * priority.
- * @throws SluiceError registration_refused if the table lacks columns of the model, or categories cannot be assigned to
- * columns
+ * `isCompared`: whether predictions of the library decide about missing values.
+ * @throws SluiceError registration_refused if the table lacks columns of the model, categories cannot be assigned to
+ * columns, or the replacement of missing values is unknown
  */
 export function boosterEncoding(
   booster: Booster,
   table: TrainingTable,
   given: EncodingFile = NO_ENCODING,
   findings: Findings,
+  isCompared = false,
 ): EncodingFile {
   const columns = columnsOf(booster, table, given);
   if (columns === null) return given;
@@ -58,6 +60,7 @@ export function boosterEncoding(
   }
   booster.features.forEach((feature, i) => {
     const column = columns[i]!;
+    if (feature.missingUnknown && !isCompared) checkReplacement(feature, column, encoding, table);
     if (!feature.missingRefused || Object.hasOwn(given.missing, column) || Object.hasOwn(given.missing, '*')) return;
     if (missingIn(table.profiles.get(column)!) > 0)
       throw refusal(
@@ -66,6 +69,28 @@ export function boosterEncoding(
     setOwn(encoding.missing, column, 'error');
   });
   return encoding;
+}
+
+/**
+ * Refuses a column of numbers with missing values, if the model was trained without them: the program replaced them, or
+ * left out these rows.
+ * @throws SluiceError registration_refused
+ */
+function checkReplacement(
+  { seen }: BoosterFeature,
+  column: string,
+  { codes, missing }: EncodingFile,
+  table: TrainingTable,
+): void {
+  const profile = table.profiles.get(column)!;
+  if (ruleFor(missing, column) !== undefined || Object.hasOwn(codes, column) || missingIn(profile) === 0) return;
+  // The range in the file includes the replacement.
+  const { min, max } = seen !== undefined && 'min' in seen ? seen : { min: 0, max: 0 };
+  const likely = [min, max].find((end) => end < profile.min || end > profile.max) ?? 0;
+  const declare = (rule: number | string): string => JSON.stringify({ missing: { [column]: rule } });
+  throw refusal(
+    `column ${column} has missing values in the training table, but the model was trained without missing values. Declare their replacement in --encoding, such as ${declare(likely)}, or ${declare('nan')} if training left out these rows; --expected also shows it`,
+  );
 }
 
 /**

@@ -68,7 +68,8 @@ async function openSources(options: RegisterOptions): Promise<Sources> {
   const table = await readTrainingTable(options.trainingFile, options.delimiter, coded);
   const findings = new Findings();
   if (booster) reportBooster(booster, findings);
-  const encoding = booster ? { encoding: boosterEncoding(booster, table, options.encoding, findings) } : {};
+  const isCompared = options.expected !== undefined;
+  const encoding = booster ? { encoding: boosterEncoding(booster, table, options.encoding, findings, isCompared) } : {};
   return {
     options: { ...options, ...encoding },
     bytes,

@@ -239,6 +239,32 @@ describe('a category into which training converted missing values', () => {
   });
 });
 
+describe('a LightGBM number without missing values in training', () => {
+  const model = (info: string, ...parameters: string[]): string =>
+    lightGbm([{ name: 'a', info: '[0:2]' }, { name: 'debt', info }], '[]', parameters); // biome-ignore format: columns
+  const gaps = { a: ['0', '1', '2'], debt: ['1', '5', ''] };
+
+  test.each([
+    ['[-999:5]', -999],
+    ['[1:1000000]', 1e6],
+    ['[1:5]', 0],
+  ])('with the range %s, a table with gaps is refused', async (range, replacement) => {
+    const refused = encodingOf(model(range, '[use_missing: 1]'), gaps);
+    await expect(refused).rejects.toMatchObject({ code: 'registration_refused' });
+    await expect(refused).rejects.toThrow(
+      `column debt has missing values in the training table, but the model was trained without missing values. Declare their replacement in --encoding, such as {"missing":{"debt":${replacement}}}`,
+    );
+  });
+
+  test('it is accepted with a declaration, without gaps, and if LightGBM ignored missing values', async () => {
+    const used = model('[-999:5]', '[use_missing: 1]');
+    for (const missing of [{ debt: -999 }, { debt: 'nan' }, { '*': 0 }] as const)
+      expect((await encodingOf(used, gaps, { missing })).encoding.missing).toEqual(missing);
+    expect((await encodingOf(used, { ...gaps, debt: ['1', '5', '5'] })).encoding.missing).toEqual({});
+    expect((await encodingOf(model('[-999:5]', '[use_missing: 0]'), gaps)).encoding.missing).toEqual({});
+  });
+});
+
 test('whole numbers beyond 2^53 in a file of XGBoost are refused, unless their codes are declared', async () => {
   const booster = boosterOf(readModel(readFileSync('test/fixtures/boosters/xgb-categories/model.ubj')))!;
   const column = booster.features.findIndex((f) => f.categorical);

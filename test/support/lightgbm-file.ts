@@ -7,8 +7,11 @@ export interface Feature {
   isUnused?: boolean;
 }
 
-/** A model of LightGBM with a tree for each used feature. `lists`: the text of pandas_categorical. */
-export const lightGbm = (features: readonly Feature[], lists: string): string =>
+/**
+ * A model of LightGBM with a tree for each used feature. `lists`: the text of pandas_categorical. `parameters`: lines
+ * such as [use_missing: 1].
+ */
+export const lightGbm = (features: readonly Feature[], lists: string, parameters: readonly string[] = []): string =>
   [
     'tree',
     'version=v4',
@@ -26,6 +29,7 @@ export const lightGbm = (features: readonly Feature[], lists: string): string =>
     ]),
     'end of trees',
     '',
+    ...parameters,
     `pandas_categorical:${lists}`,
     '',
   ].join('\n');

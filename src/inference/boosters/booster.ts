@@ -65,6 +65,8 @@ export interface BoosterFeature {
   seen?: { codes: readonly number[] } | { min: number; max: number };
   /** Whether the library rejects missing values of this feature, because the training data had none. */
   missingRefused?: boolean;
+  /** Whether the training data had no missing values of this feature, but the library accepts them. */
+  missingUnknown?: boolean;
 }
 
 export interface Booster {

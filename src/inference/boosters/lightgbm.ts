@@ -86,11 +86,13 @@ export function readLightgbm(bytes: Uint8Array): Booster {
   const objective = header.keys.get('objective') ?? '';
   const meaning = meaningOf(objective, targets);
   const trees: BoosterTree[] = [];
+  const splits = new MissingTypes();
   let line = header.ended;
   while (line?.startsWith('Tree=')) {
     const { keys, flags, ended } = section(lines, (l) => l.startsWith('Tree=') || l === 'end of trees');
     knownOnly(LIBRARY, 'a tree', [...keys.keys(), ...flags], KNOWN.tree);
     trees.push(treeOf(keys, trees.length, trees.length % targets));
+    splits.add(trees.at(-1)!, keys.get('decision_type') ?? '');
     line = ended;
   }
   if (line !== 'end of trees') throw broken('the end of the trees is missing: the file is cut off');
@@ -104,6 +106,9 @@ export function readLightgbm(bytes: Uint8Array): Booster {
     if (parameter) parameters.set(parameter[1]!, parameter[2]!);
   }
   const averaged = header.flags.has('average_output');
+  // With use_missing=false, no split has a direction for missing values.
+  if (parameters.get('use_missing') === '1')
+    for (const [i, feature] of features.entries()) feature.missingUnknown = splits.areWithoutDirection(i);
   return {
     library: LIBRARY,
     version: header.keys.get('version') ?? '',
@@ -129,6 +134,22 @@ export function readLightgbm(bytes: Uint8Array): Booster {
     ],
     ambiguity: null,
   };
+}
+
+/** Collects whether the numeric splits of each feature have a direction for missing values. */
+class MissingTypes {
+  readonly #without = new Set<number>();
+  readonly #with = new Set<number>();
+
+  add({ feature }: BoosterTree, decisions: string): void {
+    for (const [s, decision] of decisions.split(' ').map(Number).entries()) {
+      if (s >= feature.length || decision & CATEGORICAL) continue;
+      (((decision >> 2) & 3) === 0 ? this.#without : this.#with).add(feature[s]!);
+    }
+  }
+
+  /** LightGBM writes no direction for a feature without missing values in the training data. */
+  areWithoutDirection = (feature: number): boolean => this.#without.has(feature) && !this.#with.has(feature);
 }
 
 /**
