@@ -14,7 +14,8 @@ const REPEAT_TOO = /^test\/(?:formats\/decode|connectors\/kafka\/client|oracle)\
 const testFiles = (): string[] =>
   readdirSync('test', { recursive: true, encoding: 'utf8' })
     .filter((file) => file.endsWith('.test.ts'))
-    .map((file) => `test/${file}`);
+    .map((file) => `test/${file}`)
+    .sort();
 
 /** What `npm run test:campaigns` runs. */
 const campaigns = (): string[] =>
@@ -74,6 +75,14 @@ const NEEDS_PROCESS =
 const aloneFiles = (): string[] =>
   testFiles().filter((file) => LONG.includes(path.resolve(file)) || NEEDS_PROCESS.test(readFileSync(file, 'utf8')));
 
+/** Files of a project whose files share processes. A process goes on within a project only, and gives back little memory. */
+const FILES_OF_PROJECT = 50;
+/** Divides files among projects, so that all have files of each folder. */
+function shares(files: readonly string[]): string[][] {
+  const count = Math.ceil(files.length / FILES_OF_PROJECT);
+  return Array.from({ length: count }, (_, n) => files.filter((_file, i) => i % count === n));
+}
+
 /** Suites with a real broker. They mostly wait for it, so they share the processors with suites that compute. */
 const BROKERS = ['test/connectors/kafka/**/*.test.ts'];
 
@@ -123,13 +132,15 @@ export default defineConfig(({ mode }) => {
   // Files that are named run in any tier. Those of brokers have nothing to do without one.
   const notQuick = tier === 'quick' && isWhole ? [...NOT_QUICK, ...skippedWhole(), ...BROKERS] : [];
   const files = tier === 'campaigns' ? campaigns() : ['test/**/*.test.ts'];
+  // Vitest wants the files of a project as patterns: those that belong to another one are taken out of it.
+  const omitted = new Set(globSync(notQuick));
+  // Processes and brokers that they wait for leave room for two more. Seven files at a time take longer.
+  const maxWorkers = tier === 'quick' && isWhole ? 3 : 5;
+  const engine = { test: { ...common, name: 'engine', include: files, exclude: notQuick, maxWorkers } };
   // A process for each file takes a third of the CPU time of `npm test`. Campaigns and named files have it.
   const sharing = isWhole && byNpmTest && tier !== 'campaigns';
   const alone = sharing ? aloneFiles() : [];
-  // Vitest wants the files of a project as patterns: those that belong to another one are taken out of it.
-  const omitted = notQuick.length > 0 ? globSync(notQuick).length : 0;
-  // Processes and brokers that they wait for leave room for two more. Seven files at a time take longer.
-  const maxWorkers = tier === 'quick' && isWhole ? 3 : 5;
+  const shared = testFiles().filter((file) => !omitted.has(file) && !alone.includes(file));
   return {
     test: {
       maxWorkers: 2,
@@ -139,21 +150,21 @@ export default defineConfig(({ mode }) => {
       ...(process.argv.some((word) => word.startsWith('--sequence'))
         ? {}
         : { sequence: { sequencer: InterleavingSequencer } }),
-      reporters: [isWhole ? 'minimal' : 'default', new SummaryReporter(tier, seed, omitted)],
-      projects: [
-        {
-          test: {
-            ...common,
-            name: 'engine',
-            include: files,
-            exclude: [...alone, ...notQuick],
-            isolate: !sharing,
-            env: { ...common.env, ...(sharing ? { SLUICE_SHARES_PROCESS: '1' } : {}) },
-            maxWorkers,
-          },
-        },
-        ...(sharing ? [{ test: { ...common, name: ALONE, include: alone, exclude: notQuick, maxWorkers } }] : []),
-      ],
+      reporters: [isWhole ? 'minimal' : 'default', new SummaryReporter(tier, seed, omitted.size)],
+      projects: sharing
+        ? [
+            { test: { ...engine.test, name: ALONE, include: alone } },
+            ...shares(shared).map((include, n) => ({
+              test: {
+                ...engine.test,
+                name: `shared ${n + 1}`,
+                include,
+                isolate: false,
+                env: { ...common.env, SLUICE_SHARES_PROCESS: '1' },
+              },
+            })),
+          ]
+        : [engine],
     },
   };
 });

@@ -48,8 +48,13 @@ export class InterleavingSequencer extends BaseSequencer {
     const [alone = [], others = []] = [true, false].map((of) =>
       sorted.filter((f) => (f.project.name === ALONE) === of),
     );
-    const byKind = Map.groupBy(others, isOfBroker);
-    const share = new Map([...byKind.values()].flatMap((of) => of.map((file, i) => [file, (i + 0.5) / of.length])));
-    return [...alone, ...others.sort((a, b) => share.get(a)! - share.get(b)!)];
+    const ordered = [...Map.groupBy(others, ({ project }) => project.name).values()].flatMap((of) => {
+      const byKind = Map.groupBy(of, isOfBroker);
+      const share = new Map(
+        [...byKind.values()].flatMap((kind) => kind.map((file, i) => [file, (i + 0.5) / kind.length])),
+      );
+      return of.sort((a, b) => share.get(a)! - share.get(b)!);
+    });
+    return [...alone, ...ordered];
   }
 }
