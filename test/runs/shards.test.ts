@@ -20,7 +20,7 @@ import { type Endpoint, endpoint } from '../../src/runs/endpoint-specs.ts';
 import { openSource } from '../../src/runs/endpoints.ts';
 import { InputScorer } from '../../src/runs/input-scorer.ts';
 import { planShards } from '../../src/runs/shards/plan-shards.ts';
-import { inputsOfShard, planText } from '../../src/runs/shards/shard-plan.ts';
+import { inputsOfShard, openPiece, planText } from '../../src/runs/shards/shard-plan.ts';
 import { copyBundled } from '../support/bundled-models.ts';
 import { MAIN, scratch, sluiceHere } from '../support/cli.ts';
 import { CREDIT_DEFAULT, MemorySink } from '../support/score.ts';
@@ -164,6 +164,23 @@ describe('any cut of any file', () => {
     const last = { piece: plan.pieces.at(-1)!, file: plan.files[0]! };
     await expect(run({ ...input, planned: last }, 1 << 20)).rejects.toMatchObject({ code: 'input_changed' });
   });
+});
+
+test('a Parquet file of which only the footer changed is refused by every shard', async () => {
+  const file = path.join(scratch(), 'in.parquet');
+  const bytes = parquet(asObjects(portfolio(100, 1)));
+  writeFileSync(file, bytes);
+  const plan = await planShards({ inputs: [endpoint(file, {}, 'csv')], shards: 3, recordBytes: 1 << 20 });
+  // Two columns exchange their names, as if the sender had corrected them.
+  const footer = bytes.length - 8 - bytes.readUInt32LE(bytes.length - 8);
+  const names = bytes.subarray(footer).toString('latin1');
+  const exchanged = names.replaceAll(/income|amount/g, (name) => (name === 'income' ? 'amount' : 'income'));
+  expect(exchanged).not.toBe(names);
+  writeFileSync(file, Buffer.concat([bytes.subarray(0, footer), Buffer.from(exchanged, 'latin1')]));
+  expect(plan.pieces).toHaveLength(3);
+  for (const piece of plan.pieces) {
+    await expect(openPiece({ piece, file: plan.files[0]! })).rejects.toMatchObject({ code: 'input_changed' });
+  }
 });
 
 const common: ScoreOptions = {

@@ -104,6 +104,12 @@ export async function rowGroups(file: RandomAccess): Promise<RowGroup[]> {
   return (await metadataOf(file)).row_groups.map(groupOf);
 }
 
+/** Offset of the footer of a complete Parquet file: its metadata, with the length and the magic number behind it. */
+export async function footerStart(file: RandomAccess): Promise<number> {
+  const length = new DataView(await lastBytes(file, FOOTER_END)).getUint32(0, true);
+  return file.byteLength - FOOTER_END - length;
+}
+
 function groupOf({ columns, num_rows }: Group): RowGroup {
   const of = columns.flatMap(({ meta_data: data }) => (data ? [data] : []));
   return {

@@ -198,12 +198,16 @@ async function cutWholeFile({ name }: Endpoint, bytes: number, bounds: readonly 
 
 /** Moves each boundary to the start of the nearest row group. */
 async function cutRowGroups({ name }: Endpoint, bytes: number, bounds: readonly Bound[]): Promise<CutFile> {
-  const { rowGroups } = await import('../../formats/parquet/parquet-file.ts');
+  const { footerStart, rowGroups } = await import('../../formats/parquet/parquet-file.ts');
   const { withRandomAccess } = await import('../../connectors/stored-bytes.ts');
   const starts: Required<CutFile['marks'][number]>[] = [];
   let row = 1;
   let groups = 0;
-  for (const [group, { rows, byte }] of (await withRandomAccess(name, rowGroups)).entries()) {
+  const { found, end } = await withRandomAccess(name, async (stored) => ({
+    found: await rowGroups(stored),
+    end: await footerStart(stored),
+  }));
+  for (const [group, { rows, byte }] of found.entries()) {
     groups++;
     // A group without rows may have the offset of the next group, so no shard starts at it.
     if (group > 0 && rows === 0) continue;
@@ -218,7 +222,8 @@ async function cutRowGroups({ name }: Endpoint, bytes: number, bounds: readonly 
     return starts.reduce((best, start) => (distance(start) < distance(best) ? start : best));
   });
   const { digests, sha256 } = await hashesBetween(rangesOf(name), byteOf(marks));
-  return { file: { bytes, sha256, head: NO_HEAD }, rows: row - 1, marks, digests, groups };
+  const footer = { from: end, sha256: await hashOfRange(rangesOf(name), end, bytes) };
+  return { file: { bytes, sha256, head: NO_HEAD, footer }, rows: row - 1, marks, digests, groups };
 }
 
 const byteOf = (marks: readonly RecordMark[]): number[] => marks.map(({ byte }) => byte);

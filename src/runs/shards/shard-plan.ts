@@ -43,6 +43,8 @@ export interface PlannedFile {
   sha256: string;
   /** The bytes before the first record (byte order mark, header), which every shard reads. */
   head: { bytes: number; line: number; sha256: string };
+  /** Parquet only: the bytes from `from` to the end of the file, which every shard reads. Earlier plans lack it. */
+  footer?: { from: number; sha256: string };
 }
 
 export interface ShardPlan {
@@ -147,8 +149,11 @@ export async function openPiece({ piece, file }: PlannedInput, readBytes?: numbe
   if (present !== null && present !== file.bytes) throw otherThanPlanned(file);
   const { from, to, sha256 } = piece;
   if (file.format === 'parquet') {
-    const seen = await hashOfRange((ranges) => openStored(file.name, readBytes, ranges), from, to);
-    if (seen !== sha256) throw otherThanPlanned(file);
+    const hash = (start: number, end: number) =>
+      hashOfRange((ranges) => openStored(file.name, readBytes, ranges), start, end);
+    const { footer } = file;
+    if (footer && (await hash(footer.from, file.bytes)) !== footer.sha256) throw otherThanPlanned(file);
+    if ((await hash(from, to)) !== sha256) throw otherThanPlanned(file);
     return openStored(file.name, readBytes, [{ from, to }]);
   }
   const ranges = [{ from, to }];
