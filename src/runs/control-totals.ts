@@ -61,7 +61,7 @@ export class ControlTotals {
    */
   static async open(spec: TotalsSpec, name: string, delimiter: string): Promise<ControlTotals> {
     const totals = new ControlTotals(spec, delimiter);
-    const beside = (pattern: string) => pattern.replaceAll('{path}', name);
+    const beside = (pattern: string) => pattern.replaceAll('{path}', () => name);
     if (spec.done_file !== undefined) {
       const file = beside(spec.done_file);
       if ((await storedSize(file)) === null) throw mismatch(`${file} does not exist: the input is incomplete`);

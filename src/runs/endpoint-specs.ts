@@ -76,10 +76,12 @@ export function outputEndpoint(sink: End, input: Pick<Endpoint, 'name' | 'query'
   return output ? endpoint(outputName(output.path, input), sink as FormatSpec, output.otherwise) : null;
 }
 
-/** Replaces `{name}` in a path with the name of the input, without its folder and extensions. */
+/**
+ * Replaces `{name}` in a path with the name of the input, without its folder and extensions. The name is inserted as it
+ * is, even if it contains `$&` or `$$`.
+ */
 export const outputName = (pattern: string, input: Pick<Endpoint, 'name' | 'query'>): string =>
-  pattern.replaceAll(
-    '{name}',
+  pattern.replaceAll('{name}', () =>
     input.query ? input.name : input.name === STDIO ? 'stdin' : namedFormat(input.name).stem,
   );
 

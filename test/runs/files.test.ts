@@ -7,6 +7,7 @@ import { gunzipSync, gzipSync, zstdCompressSync, zstdDecompressSync } from 'node
 import { asyncBufferFromFile, parquetReadObjects } from 'hyparquet';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { generatePortfolio } from '../../src/demo/portfolio.ts';
+import { outputName } from '../../src/runs/endpoint-specs.ts';
 import { scratch, sluice, sluiceHere, start } from '../support/cli.ts';
 import { asNative, asObjects } from '../support/service.ts';
 import { checkTest } from '../support/tiers.ts';
@@ -175,6 +176,10 @@ describe('several inputs', () => {
       'rejected.csv',
     ]);
     expect(lines(folder, 'rejected.csv')).toHaveLength(1 + 5);
+  });
+
+  test('a name with signs of a replacement is inserted as it is', () => {
+    expect(outputName('out/{name}/{name}.csv', { name: "in/a$$b$&$'.csv.gz" })).toBe("out/a$$b$&$'/a$$b$&$'.csv");
   });
 
   test('a list an input, where its path has a name', async () => {
