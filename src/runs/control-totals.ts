@@ -101,6 +101,11 @@ export class ControlTotals {
     for await (const chunk of storedBytes(file)) this.#hash.update(chunk);
   }
 
+  /** Whether the totals of the sender, except those in the trailer, are those of an input that was already read. */
+  fit(rows: number, sha256: string): boolean {
+    return this.#rows.every(({ value }) => value === rows) && this.#sha256.every(({ value }) => value === sha256);
+  }
+
   /** Removes the trailer line from the text, if the input has a trailer. */
   text(chunks: Chunks): Chunks {
     return this.#trailer ? this.#lastLine.rest(chunks) : chunks;

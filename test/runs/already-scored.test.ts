@@ -17,10 +17,10 @@ checkTest('a second night scores what is new or changed, and nothing else', asyn
   for (const made of ['in', 'out']) mkdirSync(at(made));
   copyUnlocked('src/bundled', at('models'));
   for (const [i, name] of ['a', 'b', 'c'].entries()) writeFileSync(at('in', `${name}.csv`), text(i));
-  const pipeline = (score = '') =>
+  const pipeline = (score = '', { control = '', gate = '' } = {}) =>
     writeFileSync(
       at('nightly.yaml'),
-      `model: credit-default\nsource: { type: file, path: 'in/*.csv' }\nsink: { type: file, path: 'out/{name}.csv' }\ndead_letter: { type: file, path: 'out/{name}.rejects.csv' }\nscore: { passthrough: [application_id]${score} }\n`,
+      `model: credit-default\nsource: { type: file, path: 'in/*.csv'${control} }\nsink: { type: file, path: 'out/{name}.csv' }\ndead_letter: { type: file, path: 'out/{name}.rejects.csv' }\nscore: { passthrough: [application_id]${score} }\n${gate}`,
     );
   pipeline();
   /** Names of the inputs that a night scores, by what became of their outputs. */
@@ -54,4 +54,23 @@ checkTest('a second night scores what is new or changed, and nothing else', asyn
   writeFileSync(model, `${readFileSync(model, 'utf8')}\n# Another package, whatever it does.\n`);
   expect(await night()).toEqual(['a', 'b', 'c', 'd']);
   expect(await night()).toEqual([]);
+  // A gate judges what was published without it, or with other limits.
+  const failing = async () => {
+    const { code, stderr } = await sluiceHere(['run', 'nightly.yaml', '--registry', 'models'], { cwd: folder });
+    return [code, stderr.match(/\d of 4 inputs failed|\[\w+\]/g)?.slice(0, 2)];
+  };
+  pipeline(', interpretation: reasons', { gate: 'gate: { max_rejects: 0 }\n' });
+  expect(await failing()).toEqual([4, ['4 of 4 inputs failed', '[gate_stopped]']]);
+  pipeline(', interpretation: reasons', { gate: 'gate: { max_rejects: 0.5 }\n' });
+  expect(await night()).toEqual(['a', 'b', 'c', 'd']);
+  expect(await night()).toEqual([]);
+  // The totals of the sender are compared as well.
+  for (const name of ['a', 'b', 'c', 'd']) writeFileSync(at('in', `${name}.csv.ctl`), 'rows=40\n');
+  pipeline(', interpretation: reasons', {
+    gate: 'gate: { max_rejects: 0.5 }\n',
+    control: ", control: { file: '{path}.ctl' }",
+  });
+  expect(await failing()).toEqual([0, undefined]);
+  writeFileSync(at('in', 'b.csv.ctl'), 'rows=41\n');
+  expect(await failing()).toEqual([1, ['1 of 4 inputs failed', '[control_total_mismatch]']]);
 });

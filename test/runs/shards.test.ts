@@ -415,6 +415,13 @@ describe('the gate of a run in shards', () => {
         for (const name of made) rmSync(at(name));
       }
       expect(stopped).toEqual([false, true, true, false]);
+      const met = ['--max-rejects', '0.5'];
+      const asOne = [...'-m credit-default --passthrough application_id --workers 1'.split(' '), ...met];
+      await sluiceHere(['score', at('in.csv'), ...asOne, '-o', at('one.csv')]);
+      await sluiceHere(['merge', at('plan.json'), '--parts', at('part-*'), '-o', at('merged.csv'), ...met]);
+      const [one, merged] = await Promise.all(['one', 'merged'].map((name) => readManifest(at(`${name}.csv`), null)));
+      expect(one!.predicate.options.gate).toEqual({ max_rejects: 0.5 });
+      expect(merged!.predicate.options).toEqual(one!.predicate.options);
       const { code, stderr } = await sluiceHere(['merge', at('plan.json'), '--parts', at('part-*'), '-o', at('out.csv'), '--max-rejects', '0']); // biome-ignore format: one line
       expect([code, stderr]).toEqual([4, expect.stringContaining('[gate_stopped]')]);
       copyBundled(at('models'));

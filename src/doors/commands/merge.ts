@@ -69,7 +69,7 @@ export async function mergeParts(
     try {
       const manifest = isOff(flags) ? null : { key };
       const [always, allowEmpty] = [flags.rejects !== undefined, flags.allowEmpty === true];
-      await joinParts(files, { plan, set, always, allowEmpty, manifest });
+      await joinParts(files, { plan, set, always, allowEmpty, gate: limits, manifest });
       await set.publish();
     } finally {
       await set.abort();

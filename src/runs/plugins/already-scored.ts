@@ -11,6 +11,7 @@ import type { ModelPackage } from '../../model/package/model-package.ts';
 import { canonicalJson } from '../../proof/canonical-json.ts';
 import { unseal } from '../../proof/envelope.ts';
 import { type Predicate, type ProvenFile, predicateOf } from '../../proof/statement.ts';
+import { ControlTotals } from '../control-totals.ts';
 import type { RunPlugin } from '../plugin.ts';
 import type { RunStep } from '../same-files.ts';
 import type { FileRunSpec } from '../spec.ts';
@@ -24,8 +25,10 @@ interface RunIntended {
 }
 
 /**
- * Compares the run with the manifest of the output: package, versions, options, signer and input must be equal. Output
- * and rejects file must have the recorded sizes; `sluice verify` finds later changes of their content.
+ * Compares the run with the manifest of the output: package, versions, options, gate, signer and input must be equal.
+ * Output and rejects file must have the recorded sizes; `sluice verify` finds later changes of their content. Control
+ * totals, which the manifest does not contain, must fit the input: if they do not, scoring it reports the difference.
+ * @throws SluiceError control_total_mismatch: a control file is missing or has no totals
  */
 async function isAlreadyScored(run: RunIntended, { input, output }: RunStep, list: string | null): Promise<boolean> {
   if (!isProven(run.spec, output)) return false;
@@ -34,7 +37,10 @@ async function isAlreadyScored(run: RunIntended, { input, output }: RunStep, lis
   if (!(await hasSize(output.name, told.output))) return false;
   const listed = list !== null && (await storedSize(list)) !== null;
   if (told.list ? list === null || !(await hasSize(list, told.list)) : listed) return false;
-  return (await hasSize(input.name, told.input)) && (await digestOf(input.name)).sha256 === told.input.stored.sha256;
+  const { sha256 } = told.input.stored;
+  if (!(await hasSize(input.name, told.input)) || (await digestOf(input.name)).sha256 !== sha256) return false;
+  if (!input.totals) return true;
+  return (await ControlTotals.open(input.totals, input.name, input.delimiter)).fit(told.rows.read, sha256);
 }
 
 /** Returns null if the manifest is missing, damaged, or signed by another key. */

@@ -106,9 +106,9 @@ export const provenFile = (name: string, stored: ProvenFile['stored']): ProvenFi
   stored,
 });
 
-/** Settings that change the output, as keys of a pipeline. */
+/** Settings that change the output, or decide whether it is published, as keys of a pipeline. */
 export function optionsOf(spec: FileRunSpec, input: Endpoint, output: Endpoint): Predicate['options'] {
-  const { source, sink, score, on_invalid, allow_empty } = spec as FilesOnlySpec;
+  const { source, sink, score, on_invalid, allow_empty, gate } = spec as FilesOnlySpec;
   const plain = (part: object): { [key: string]: JsonValue | undefined } =>
     JSON.parse(JSON.stringify(Object.fromEntries(Object.entries(part).filter(([key]) => !WITHOUT_EFFECT.has(key)))));
   return {
@@ -117,6 +117,7 @@ export function optionsOf(spec: FileRunSpec, input: Endpoint, output: Endpoint):
     score: plain(score),
     on_invalid,
     allow_empty: allow_empty ?? false,
+    gate,
     block_bytes: blockBytesIn(spec, isColumnar(input.format)),
   };
 }

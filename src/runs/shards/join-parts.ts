@@ -1,6 +1,7 @@
 // Joins the outputs and rejects files of shards, and computes the digests of the joined files for the manifest.
 
 import type { KeyObject } from 'node:crypto';
+import type { GateLimits } from '../../config/options/gate-limits.ts';
 import { besideStored, openStored } from '../../connectors/stored-bytes.ts';
 import { SluiceError } from '../../core/errors.ts';
 import type { Compression } from '../../core/file-format.ts';
@@ -24,6 +25,8 @@ interface JoinOptions {
   /** Whether to write the rejects file even if no row was rejected. */
   always: boolean;
   allowEmpty: boolean;
+  /** The limits of the gate, which all inputs met; null without a gate. */
+  gate: GateLimits | null;
   /** Null if no manifests are written. `key` is null if manifests are not signed. */
   manifest: { key: KeyObject | null } | null;
 }
@@ -33,7 +36,7 @@ interface JoinOptions {
  * @throws SluiceError parts_mismatch: a shard result was changed | output_*
  */
 export async function joinParts(files: readonly MergedFile[], options: JoinOptions): Promise<void> {
-  const { plan, set, allowEmpty, manifest } = options;
+  const { plan, set, allowEmpty, gate, manifest } = options;
   const outputs = new Map<MergedFile, JoinedOutput>();
   for (const file of files) outputs.set(file, await joinOutput(file, set));
   const lists = new Map<string, MergedFile[]>();
@@ -45,7 +48,7 @@ export async function joinParts(files: readonly MergedFile[], options: JoinOptio
       // An existing manifest would describe the output of an earlier run.
       if (manifest === null) await set.remove(manifestNameOf(merged.output));
       else {
-        const proof = { plan, merged, output: outputs.get(merged)!, list, allowEmpty, key: manifest.key };
+        const proof = { plan, merged, output: outputs.get(merged)!, list, allowEmpty, gate, key: manifest.key };
         await addManifest(set, merged.output, await mergedManifest(proof));
       }
     }

@@ -2,6 +2,7 @@
 // manifest of a single run.
 
 import type { KeyObject } from 'node:crypto';
+import type { GateLimits } from '../../config/options/gate-limits.ts';
 import { manifestNameOf } from '../../core/file-names.ts';
 import type { RunCounts } from '../../engine/counts.ts';
 import { namedFormat } from '../../formats/formats.ts';
@@ -93,13 +94,15 @@ interface MergedProof {
   /** Null without a rejects file. */
   list: { name: string; seen: JoinedList; stored: Digest } | null;
   allowEmpty: boolean;
+  /** The limits that the output met; null without a gate. */
+  gate: GateLimits | null;
   /** Key that signs the manifest; null if the manifest is not signed. */
   key: KeyObject | null;
 }
 
 /** The text of the manifest. */
 export async function mergedManifest(proof: MergedProof): Promise<string> {
-  const { plan, merged, output, list, allowEmpty, key } = proof;
+  const { plan, merged, output, list, allowEmpty, gate, key } = proof;
   const { file, parts } = merged;
   const [first] = parts as [FoundPart];
   const { model, evaluator: _, options, ...runtime } = first.made_by;
@@ -114,6 +117,7 @@ export async function mergedManifest(proof: MergedProof): Promise<string> {
       source: { type: 'file', ...formatOf(file) },
       sink: { ...options.sink, ...formatOf(written) },
       allow_empty: allowEmpty,
+      gate: gate ?? undefined,
       block_bytes: plan.block_bytes,
     },
     input: provenFile(file.name, { bytes: file.bytes, sha256: file.sha256 }),
