@@ -66,7 +66,7 @@ export interface ReportedRun {
   name: string;
   spec: RunSpec;
   findings: RunFindings;
-  /** Null if the run failed. */
+  /** Null if nothing was published. */
   result: RunResult | null;
   began: Date;
   seconds: number;

@@ -55,6 +55,8 @@ export interface RunningPipeline {
   ready?(): boolean;
   /** Resolves when the run is complete; rejects with the error that ended the run. */
   readonly done: Promise<RunResult>;
+  /** The result of the inputs that were published, even if others fail; null if there are none. Files only. */
+  published?(): RunResult | null;
   /** Finishes work in progress within `deadlineMs`, or abandons it. Idempotent. */
   stop(deadlineMs: number): Promise<void>;
 }

@@ -20,7 +20,12 @@ import type { FileRunSpec } from './spec.ts';
  */
 export async function startFileRun(spec: FileRunSpec, context: RunContext): Promise<RunningPipeline> {
   const run = new FileRun(await planFileRun(spec, context));
-  return { progress: () => run.progress(), done: run.done, stop: () => run.stop() };
+  return {
+    progress: () => run.progress(),
+    done: run.done,
+    published: () => run.published(),
+    stop: () => run.stop(),
+  };
 }
 
 class FileRun {
@@ -34,6 +39,7 @@ class FileRun {
   #source: OpenSource | null = null;
   /** Bytes read from the inputs that are finished. */
   #readBefore = 0;
+  #isPublished = false;
 
   constructor({ run, openers, scorer, totalBytes }: FileRunPlan) {
     this.#run = run;
@@ -67,6 +73,10 @@ class FileRun {
     return { counts: context.account.progress, bytesRead, totalBytes, lag: null, explained };
   }
 
+  published(): RunResult | null {
+    return this.#isPublished ? this.#run.result : null;
+  }
+
   async stop(): Promise<void> {
     this.#stop.abort(new SluiceError('cancelled', 'the run was stopped'));
     await this.done.catch(() => {});
@@ -97,7 +107,7 @@ class FileRun {
         withheldBy = await earlierOutputOf(unscored, rejects);
         if (withheldBy === null) {
           await rejects.end(shared.set);
-          await shared.publish(result);
+          await this.#publish(shared);
         }
       }
       if (failures.length > 0) throw failureOf(failures, { inputs: steps.length, tried, withheldBy });
@@ -107,6 +117,11 @@ class FileRun {
       await this.#ends.close();
       await this.#scorer.close();
     }
+  }
+
+  async #publish(group: CommitGroup): Promise<void> {
+    await group.publish(this.#run.result);
+    this.#isPublished = true;
   }
 
   async #score(step: RunStep, shared: CommitGroup | null): Promise<void> {
@@ -124,7 +139,7 @@ class FileRun {
       this.#readBefore += this.#source!.bytesRead();
       const { evaluator, workers } = this.#scorer;
       run.result.by = { model: run.model, packageSha256: run.model.sha256, evaluator, workers };
-      if (!shared) await group.publish(run.result);
+      if (!shared) await this.#publish(group);
     } finally {
       if (!shared) await group.discard();
       this.#source = null;

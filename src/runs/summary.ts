@@ -72,7 +72,7 @@ export function gateSummary(limits: RunSpec['gate'], found: readonly InputFindin
   return { verdict: inputs.some(({ verdict }) => verdict === 'stopped') ? 'stopped' : 'passed', limits, inputs };
 }
 
-/** `result`: null if the run failed; the counts then cover only the finished inputs. */
+/** `result`: null if nothing was published. The counts cover only published inputs. */
 export function summaryOf(
   spec: RunSpec,
   counts: Readonly<RunCounts>,

@@ -155,6 +155,22 @@ describe('several inputs', () => {
     expect(rejected.map((l) => l.split(',')[0])).toEqual([...Array(2).fill('in/a.csv'), ...Array(3).fill('in/c.csv')]);
   });
 
+  test('where one fails, report and record of the run name what was published', async () => {
+    const folder = setUp('out/{name}.rejects.csv');
+    const asked = ['--json', '--report', 'run.html', '--run-records', 'records', '-o', 'out/{name}.csv'];
+    const run = await sluiceHere(['score', 'in/*.csv', '-m', 'credit-default', ...asked], { cwd: folder });
+    expect([run.code, run.stderr]).toEqual([1, expect.stringContaining('1 of 3 inputs failed')]);
+    expect(JSON.parse(run.stdout)).toMatchObject({ modelVersion: '1', bytesWritten: expect.toSatisfy((n) => n > 0) });
+    const [name] = readdirSync(path.join(folder, 'records'));
+    const record = JSON.parse(readFileSync(path.join(folder, 'records', name!), 'utf8'));
+    const published = ['a', 'c'].map((input) => path.join(folder, `out/${input}.csv`));
+    expect(record).toMatchObject({ state: 'failed', rejectLists: published.map((file) => `${file}.rejects.csv`) });
+    expect(record.outputs).toEqual(published.map((file) => ({ path: file, manifestSha256: expect.any(String) })));
+    const page = readFileSync(path.join(folder, 'run.html'), 'utf8');
+    expect(page).not.toContain('nothing was published');
+    expect(page).toContain('out/c.csv');
+  });
+
   test('what an input that fails late had rejected is not in the list of all', async () => {
     const folder = setUp('out/rejected.csv');
     const whole = gzipSync(portfolio(20_000, 9, 40));

@@ -73,6 +73,7 @@ export async function driveRun(spec: RunSpec, options: DriveOptions): Promise<nu
     return exitCode;
   } catch (error) {
     ended = asSluiceError(error, 'internal_error');
+    result ??= state.running?.published?.() ?? null;
     exitCode = exitCodeOf(ended);
     throw error;
   } finally {

@@ -31,7 +31,7 @@ const MOST_CHARACTERS = 2000;
 export interface EndOfRun {
   counts: Readonly<RunCounts>;
   findings: RunFindings;
-  /** Null if the run failed. */
+  /** Null if nothing was published. */
   result: RunResult | null;
   exitCode: number;
   error: SluiceError | null;
