@@ -1,7 +1,7 @@
 // Runs of files from the command line: names say formats at both ends, several inputs do not take each other down, and a pipe is
 // answered while it is still open.
 
-import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { gunzipSync, gzipSync, zstdCompressSync, zstdDecompressSync } from 'node:zlib';
 import { asyncBufferFromFile, parquetReadObjects } from 'hyparquet';
@@ -169,6 +169,15 @@ describe('several inputs', () => {
     const page = readFileSync(path.join(folder, 'run.html'), 'utf8');
     expect(page).not.toContain('nothing was published');
     expect(page).toContain('out/c.csv');
+  });
+
+  test('a link without a target is one failed input', async () => {
+    const folder = setUp('out/{name}.rejects.csv');
+    symlinkSync('nowhere.csv', path.join(folder, 'in', 'b2.csv'));
+    const { code, stderr } = await sluiceHere(['run', 'p.yaml', '--json'], { cwd: folder });
+    expect([code, stderr]).toEqual([1, expect.stringMatching(/2 of 4 inputs failed/)]);
+    expect(stderr).toMatch(/in\/b2\.csv: .*\[input_not_found\]/);
+    expect([lines(folder, 'a.csv').length, lines(folder, 'c.csv').length]).toEqual([501, 301]);
   });
 
   test('what an input that fails late had rejected is not in the list of all', async () => {

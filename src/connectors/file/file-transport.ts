@@ -15,7 +15,11 @@ export const FILE_TRANSPORT: Transport = {
     // If a file with this path exists, the path is not a pattern, even if it contains *.
     if (await stat(pattern).catch(() => null)) return [pattern];
     const names: string[] = [];
-    for await (const name of glob(pattern)) if (!(await stat(name)).isDirectory()) names.push(name);
+    for await (const name of glob(pattern)) {
+      // A link without a target is an input as well, so that opening it reports its name.
+      const found = await stat(name).catch(() => null);
+      if (!found?.isDirectory()) names.push(name);
+    }
     if (names.length === 0) throw new SluiceError('input_not_found', `no files match ${pattern}`);
     return names;
   },
