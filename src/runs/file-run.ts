@@ -110,7 +110,10 @@ class FileRun {
           await this.#publish(shared);
         }
       }
-      if (failures.length > 0) throw failureOf(failures, { inputs: steps.length, tried, withheldBy });
+      if (failures.length > 0) {
+        const published = this.#isPublished;
+        throw failureOf(failures, { inputs: steps.length, tried, withheldBy, published });
+      }
       return result;
     } finally {
       await shared?.discard();

@@ -36,11 +36,17 @@ export const inputFailure = (input: string, error: SluiceError): InputFailure =>
 
 /**
  * The error of a run with failed inputs: lists the failed inputs and the number of inputs that were not tried.
- * `withheldBy`: the earlier output because of which the other outputs were not published.
+ * `withheldBy`: the earlier output because of which the other outputs were not published. `published`: whether this run
+ * published any output.
  */
 export function failureOf(
   failures: readonly InputFailure[],
-  { inputs, tried, withheldBy }: { inputs: number; tried: number; withheldBy: string | null },
+  {
+    inputs,
+    tried,
+    withheldBy,
+    published,
+  }: { inputs: number; tried: number; withheldBy: string | null; published: boolean },
 ): SluiceError {
   const untried = inputs > tried ? `, ${inputs - tried} not tried` : '';
   const lines = failures.map(({ input, text }) => `  ${input}: ${text.replaceAll('\n', '\n  ')}`);
@@ -48,7 +54,9 @@ export function failureOf(
   const { code } = failures.findLast((failure) => failure.code !== 'gate_stopped') ?? failures.at(-1)!;
   const others =
     withheldBy === null
-      ? 'the other outputs were published'
+      ? published
+        ? 'the other outputs were published'
+        : 'nothing was published'
       : `nothing was published, because the earlier output ${withheldBy} needs the current rejects file; put {name} in the path of the rejects file`;
   const headline = `${failures.length} of ${inputs} inputs failed${untried}; ${others}. Failed:`;
   const logged = failures.map((failure) => `${failure.input}: ${failure.logged}`);

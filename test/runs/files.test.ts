@@ -171,6 +171,13 @@ describe('several inputs', () => {
     expect(page).toContain('out/c.csv');
   });
 
+  test('where every input fails, nothing was published', async () => {
+    const folder = setUp('out/{name}.rejects.csv');
+    for (const name of ['a.csv', 'c.csv']) writeFileSync(path.join(folder, 'in', name), 'not,the,columns\n1,2,3\n');
+    const { code, stderr } = await sluiceHere(['run', 'p.yaml'], { cwd: folder });
+    expect([code, stderr]).toEqual([1, expect.stringContaining('3 of 3 inputs failed; nothing was published')]);
+  });
+
   test('a link without a target is one failed input', async () => {
     const folder = setUp('out/{name}.rejects.csv');
     symlinkSync('nowhere.csv', path.join(folder, 'in', 'b2.csv'));
