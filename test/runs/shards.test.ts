@@ -183,6 +183,20 @@ test('a Parquet file of which only the footer changed is refused by every shard'
   }
 });
 
+test('a Parquet file without dictionaries, whose writer stores 0 as their offset, is divided', async () => {
+  const file = path.join(scratch(), 'in.parquet');
+  const columnData = textColumns(asObjects(portfolio(100, 1)));
+  const writer = new ByteWriter();
+  const writing = new ParquetWriter({ writer, schema: schemaFromColumnData({ columnData }) });
+  writing.write({ columnData: columnData.map(({ type: _, ...column }) => ({ ...column, encoding: 'PLAIN' as const })), rowGroupSize: 30 }); // biome-ignore format: one line
+  for (const { columns } of writing.row_groups)
+    for (const { meta_data: data } of columns) if (data) data.dictionary_page_offset = 0n;
+  writing.finish();
+  writeFileSync(file, Buffer.from(writer.getBuffer()));
+  const plan = await planShards({ inputs: [endpoint(file, {}, 'csv')], shards: 3, recordBytes: 1 << 20 });
+  expect(plan.pieces.map(({ rows }) => rows)).toEqual([60, 30, 10]);
+});
+
 const common: ScoreOptions = {
   model: 'credit-default',
   output: '',

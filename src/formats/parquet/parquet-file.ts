@@ -114,7 +114,7 @@ function groupOf({ columns, num_rows }: Group): RowGroup {
   const of = columns.flatMap(({ meta_data: data }) => (data ? [data] : []));
   return {
     rows: Number(num_rows),
-    byte: Math.min(...of.map((c) => Number(c.dictionary_page_offset ?? c.data_page_offset))),
+    byte: Math.min(...of.map((c) => placeOf(c).from)),
     bytes: of.reduce((sum, c) => sum + Number(c.total_compressed_size), 0),
   };
 }
