@@ -137,10 +137,18 @@ export default defineConfig(({ mode }) => {
   // Processes and brokers that they wait for leave room for two more. Seven files at a time take longer.
   const maxWorkers = tier === 'quick' && isWhole ? 3 : 5;
   const engine = { test: { ...common, name: 'engine', include: files, exclude: notQuick, maxWorkers } };
-  // A process for each file takes a third of the CPU time of `npm test`. Campaigns and named files have it.
-  const sharing = isWhole && byNpmTest && tier !== 'campaigns';
-  const alone = sharing ? aloneFiles() : [];
-  const shared = testFiles().filter((file) => !omitted.has(file) && !alone.includes(file));
+  /** Projects whose files share processes, and one for the other files. */
+  const sharing = () => {
+    const alone = aloneFiles();
+    const shared = testFiles().filter((file) => !omitted.has(file) && !alone.includes(file));
+    const env = { ...common.env, SLUICE_SHARES_PROCESS: '1' };
+    return [
+      { test: { ...engine.test, name: ALONE, include: alone } },
+      ...shares(shared).map((include, n) => ({
+        test: { ...engine.test, name: `shared ${n + 1}`, include, isolate: false, env },
+      })),
+    ];
+  };
   return {
     test: {
       maxWorkers: 2,
@@ -151,20 +159,8 @@ export default defineConfig(({ mode }) => {
         ? {}
         : { sequence: { sequencer: InterleavingSequencer } }),
       reporters: [isWhole ? 'minimal' : 'default', new SummaryReporter(tier, seed, omitted.size)],
-      projects: sharing
-        ? [
-            { test: { ...engine.test, name: ALONE, include: alone } },
-            ...shares(shared).map((include, n) => ({
-              test: {
-                ...engine.test,
-                name: `shared ${n + 1}`,
-                include,
-                isolate: false,
-                env: { ...common.env, SLUICE_SHARES_PROCESS: '1' },
-              },
-            })),
-          ]
-        : [engine],
+      // A process for each file takes a third of the CPU time of `npm test`. Campaigns and named files have it.
+      projects: isWhole && byNpmTest && tier !== 'campaigns' ? sharing() : [engine],
     },
   };
 });

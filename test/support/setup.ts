@@ -1,4 +1,5 @@
-// Runs for every test file, also where files share a process: records its CPU seconds for the summary, and holds back its output unless one of its tests fails.
+// Runs for every test file, also where files share a process: records its CPU seconds for the summary, and holds back its output unless
+// one of its tests fails.
 import { readFileSync } from 'node:fs';
 import { afterAll, afterEach, expect } from 'vitest';
 import { currentClock } from '../../src/core/clock.ts';

@@ -427,11 +427,11 @@ class Commands(unittest.TestCase):
 
 class Privacy(unittest.TestCase):
     def test_the_export_sends_nothing(self) -> None:
-        program = "import sys; from sluice import _register, _estimator; print([sys.argv[1], *_estimator.FLOAT32_TREES][0])"
+        program = "from sluice import _register, _estimator; print('done')"
         with tempfile.TemporaryDirectory() as folder:
             environment = {"PATH": os.environ["PATH"], "HOME": folder, "TMPDIR": folder, "PYTHONPATH": os.pathsep.join(sys.path)}
             run = subprocess.run(
-                [sys.executable, "-c", program, "done"], env=environment, capture_output=True, text=True, check=True
+                [sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True
             )
             self.assertEqual((run.stdout.strip(), run.stderr), ("done", ""))
             self.assertEqual([str(file) for file in Path(folder).rglob("*") if "Microsoft" in str(file) or "mat-debug" in file.name], [])
