@@ -17,6 +17,10 @@ export class ExactNumber {
   }
 }
 
+/** A value of parsed JSON as text: a text as it is, a number with all its digits, an object or list as its JSON. */
+export const textOf = (value: unknown): string =>
+  typeof value === 'object' && !(value instanceof ExactNumber) ? JSON.stringify(value) : String(value);
+
 /** A JSON object with `ExactNumber` for numbers that a double would change. */
 export type ExactObject = Readonly<Record<string, unknown>>;
 

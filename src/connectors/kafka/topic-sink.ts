@@ -2,7 +2,7 @@
 // The predictions of a file are written idempotently, the predictions of an upload exactly once.
 
 import { SluiceError } from '../../core/errors.ts';
-import { ExactNumber, parseExact } from '../../core/exact-json.ts';
+import { parseExact, textOf } from '../../core/exact-json.ts';
 import { ownValue } from '../../core/own-keys.ts';
 import { MODEL_KEYS } from '../../formats/schemas/prediction-schema.ts';
 import type { PredictionSink } from '../contract/connector.ts';
@@ -181,12 +181,9 @@ export function recordOf(
   if (column === undefined) return { key: null, value: encode(line) };
   const parsed = parseExact(line);
   const found = ownValue(parsed, column);
-  const key = found === undefined || found === null ? null : Buffer.from(keyText(found));
+  const key = found === undefined || found === null ? null : Buffer.from(textOf(found));
   return { key, value: encode(line, undefined, parsed) };
 }
-
-const keyText = (value: unknown): string =>
-  typeof value === 'object' && !(value instanceof ExactNumber) ? JSON.stringify(value) : String(value);
 
 interface UploadTopicSinkOptions extends TopicSinkOptions {
   /** ID of the upload. If several processes have the same ID, only one of them writes a given line. */

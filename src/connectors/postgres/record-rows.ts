@@ -1,6 +1,6 @@
 // Converts the answers to records of a topic into table rows, in the CSV format of COPY.
 import type { ErrorCode } from '../../core/errors.ts';
-import { ExactNumber, parseExact } from '../../core/exact-json.ts';
+import { ExactNumber, parseExact, textOf } from '../../core/exact-json.ts';
 import { ownValue } from '../../core/own-keys.ts';
 import {
   type PredictionColumn,
@@ -121,7 +121,7 @@ const read = (json: Buffer): PredictionJson => parseExact(json) as PredictionJso
 /** Formats a CSV cell: an empty cell is null. Texts are quoted, so that an empty text differs from null. */
 function cellOf(value: unknown): string {
   if (value === null || value === undefined) return '';
-  if (value instanceof ExactNumber) return value.text;
-  const text = typeof value === 'object' ? JSON.stringify(value) : String(value);
-  return typeof value === 'number' || typeof value === 'boolean' ? text : `"${text.replaceAll('"', '""')}"`;
+  const text = textOf(value);
+  const isPlain = typeof value === 'number' || typeof value === 'boolean' || value instanceof ExactNumber;
+  return isPlain ? text : `"${text.replaceAll('"', '""')}"`;
 }

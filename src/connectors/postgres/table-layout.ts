@@ -245,7 +245,7 @@ export function copyInto(table: string, { columns, texts }: Target, header: bool
  * `*<>` compares the stored bytes of rows, because values can be equal but not identical: 1.0 and 1.00, or texts of the
  * type citext in another case. It also works for types without an equality operator.
  */
-export function insertFrom(target: Target, from = `TABLE ${STAGING}`): string {
+function insertFrom(target: Target, from: string): string {
   const { columns, key, name } = target;
   const insert = `INSERT INTO ${sqlName(name)} AS t (${listOf(columns.map((c) => c.name))}) ${from}`;
   if (key.length === 0) return insert;
@@ -256,11 +256,20 @@ export function insertFrom(target: Target, from = `TABLE ${STAGING}`): string {
 }
 
 /**
+ * Adds the staged rows to the target. `from`: SQL that returns those to add.
+ * @throws SluiceError database_refused: as in `refuseMixedRows`
+ */
+export async function insertStaged(client: Database, target: Target, from = `TABLE ${STAGING}`): Promise<void> {
+  await refuseMixedRows(client, target);
+  await client.query(insertFrom(target, from));
+}
+
+/**
  * Rejects rows that would be merged into rows with parts of other predictions: such a row would have the prediction of
- * this run next to the decision, the effects or the version of an earlier one. Call before `insertFrom`.
+ * this run next to the decision, the effects or the version of an earlier one.
  * @throws SluiceError database_refused
  */
-export async function refuseMixedRows(client: Database, { name, key, foreign }: Target): Promise<void> {
+async function refuseMixedRows(client: Database, { name, key, foreign }: Target): Promise<void> {
   if (foreign.length === 0) return;
   const same = key.map((c) => `t.${sqlIdentifier(c)} = s.${sqlIdentifier(c)}`).join(' AND ');
   const some = foreign.map((c) => `t.${sqlIdentifier(c)} IS NOT NULL`).join(' OR ');

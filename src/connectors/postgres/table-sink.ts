@@ -21,9 +21,8 @@ import {
   copyInto,
   createStaging,
   createTarget,
-  insertFrom,
+  insertStaged,
   inspectTarget,
-  refuseMixedRows,
   STAGING,
   type StoredColumn,
   type TableMode,
@@ -142,8 +141,7 @@ async function publish(
   // The lock serializes runs that replace the rows of the table. Readers still see the earlier rows.
   if (mode === 'replace') await client.query(`LOCK TABLE ${table} IN SHARE ROW EXCLUSIVE MODE`);
   if (mode === 'replace') await client.query(`DELETE FROM ${table}`);
-  await refuseMixedRows(client, target);
-  await client.query(insertFrom(target));
+  await insertStaged(client, target);
   await commit(client, table);
   return true;
 }

@@ -20,7 +20,7 @@ import { listOf, sqlIdentifier, sqlName, type TableName, tableName } from './nam
 import { OffsetTable, type StoredOffset } from './offset-table.ts';
 import { ensureTable } from './own-table.ts';
 import { LETTER_KEY, LETTER_LAYOUT } from './record-rows.ts';
-import { copyInto, createStaging, createTarget, insertFrom, inspectTarget, refuseMixedRows, STAGING, type StoredColumn, type Target } from './table-layout.ts'; // biome-ignore format: one line
+import { copyInto, createStaging, createTarget, insertStaged, inspectTarget, STAGING, type StoredColumn, type Target } from './table-layout.ts'; // biome-ignore format: one line
 
 interface TableWriterOptions {
   database: DatabaseSettings;
@@ -199,8 +199,7 @@ export class TableWriter {
   async #put(client: Database, target: Target, rows: string): Promise<void> {
     if (this.#options.mode === 'append') return put(client, sqlName(this.#name), target, rows);
     await put(client, STAGING, target, rows);
-    await refuseMixedRows(client, target);
-    await client.query(insertFrom(target, lastOfKeys(target)));
+    await insertStaged(client, target, lastOfKeys(target));
   }
 }
 

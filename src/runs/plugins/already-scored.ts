@@ -32,15 +32,15 @@ interface RunIntended {
  */
 async function isAlreadyScored(run: RunIntended, { input, output }: RunStep, list: string | null): Promise<boolean> {
   if (!isProven(run.spec, output)) return false;
-  const told = await manifestOf(output.name, run.key);
-  if (!told || !isSameRun(told, run, optionsOf(run.spec, input, output))) return false;
-  if (!(await hasSize(output.name, told.output))) return false;
+  const manifest = await manifestOf(output.name, run.key);
+  if (!manifest || !isSameRun(manifest, run, optionsOf(run.spec, input, output))) return false;
+  if (!(await hasSize(output.name, manifest.output))) return false;
   const listed = list !== null && (await storedSize(list)) !== null;
-  if (told.list ? list === null || !(await hasSize(list, told.list)) : listed) return false;
-  const { sha256 } = told.input.stored;
-  if (!(await hasSize(input.name, told.input)) || (await digestOf(input.name)).sha256 !== sha256) return false;
+  if (manifest.list ? list === null || !(await hasSize(list, manifest.list)) : listed) return false;
+  const { sha256 } = manifest.input.stored;
+  if (!(await hasSize(input.name, manifest.input)) || (await digestOf(input.name)).sha256 !== sha256) return false;
   if (!input.totals) return true;
-  return (await ControlTotals.open(input.totals, input.name, input.delimiter)).fit(told.rows.read, sha256);
+  return (await ControlTotals.open(input.totals, input.name, input.delimiter)).fit(manifest.rows.read, sha256);
 }
 
 /** Returns null if the manifest is missing, damaged, or signed by another key. */
