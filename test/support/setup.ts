@@ -1,6 +1,7 @@
 // Runs for every test file, also where files share a process: records its CPU seconds for the summary, and holds back its output unless
 // one of its tests fails.
 import { readFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
 import { afterAll, afterEach, expect } from 'vitest';
 import { currentClock } from '../../src/core/clock.ts';
 import { fieldsOfStat } from '../../src/core/processes.ts';
@@ -49,13 +50,47 @@ afterAll(() => {
   if (seconds !== null) leaveLine(CPU_FILE, chargeFile(seconds));
 });
 
+/** Modules of Node whose functions tests replace. */
+const OF_NODE = ['fs', 'fs/promises', 'http', 'https', 'net', 'tls', 'dns', 'crypto', 'zlib', 'os', 'child_process'];
+const ownRequire = createRequire(import.meta.url);
+
+/** The functions of modules of others that are loaded. */
+function functionsOfOthers(): Map<object, Map<string, unknown>> {
+  const loaded = Object.values(ownRequire.cache).map((module) => module?.exports);
+  const modules = [...OF_NODE.map((name) => ownRequire(name)), ...loaded].filter((of) => of && typeof of === 'object');
+  return new Map(
+    modules.map((of) => {
+      const fields = Object.entries(Object.getOwnPropertyDescriptors(of));
+      return [of, new Map(fields.filter(([, { value }]) => typeof value === 'function').map(([k, v]) => [k, v.value]))];
+    }),
+  );
+}
+
+/** Names of functions of modules that were loaded before and have been replaced since. */
+function replacedSince(before: ReturnType<typeof functionsOfOthers>): string[] {
+  const now = functionsOfOthers();
+  return [...before].flatMap(([of, functions]) =>
+    [...functions].filter(([name, was]) => now.get(of)?.get(name) !== was).map(([name]) => name),
+  );
+}
+
 /** What the next file in this process would find changed. */
-const stateOfProcess = () => ({ environment: { ...process.env }, folder: process.cwd(), clock: currentClock() });
+const stateOfProcess = () => ({
+  environment: { ...process.env },
+  folder: process.cwd(),
+  clock: currentClock(),
+  mask: process.umask(),
+  exitCode: process.exitCode,
+  signals: process.listenerCount('SIGTERM') + process.listenerCount('SIGINT'),
+});
 const before = stateOfProcess();
+const functionsBefore = process.env.SLUICE_SHARES_PROCESS ? functionsOfOthers() : null;
 
 // Hooks run in reverse order, so this one runs after those of the file and before those above.
 afterAll(async () => {
   await endFile();
   // A file that fails here needs a process of its own: NEEDS_PROCESS in vitest.config.ts.
-  if (process.env.SLUICE_SHARES_PROCESS) expect(stateOfProcess()).toEqual(before);
+  if (!functionsBefore) return;
+  expect(stateOfProcess()).toEqual(before);
+  expect(replacedSince(functionsBefore), 'functions of other modules that are still replaced').toEqual([]);
 });
