@@ -42,9 +42,9 @@ class Cursor {
 /** Checks an encoded value. @throws Error */
 type Check = (bytes: Buffer) => void;
 
-/** Creates a function that checks an encoded value of this type. */
-export function checkOf(type: avro.Type): Check {
-  const skip = skipper(new Map())(type);
+/** Creates a function that checks an encoded value of this type. `bytes`: bytes must be UTF-8 as well. */
+export function checkOf(type: avro.Type, { bytes = false } = {}): Check {
+  const skip = skipper(new Map(), bytes)(type);
   return (bytes) => skip(new Cursor(bytes));
 }
 
@@ -70,7 +70,7 @@ function hasLists(type: avro.Type, seen: Set<avro.Type>): boolean {
   return childrenOf(type).some((child) => hasLists(child, seen));
 }
 
-function skipper(made: Map<avro.Type, Skip>): (type: avro.Type) => Skip {
+function skipper(made: Map<avro.Type, Skip>, areBytesTexts: boolean): (type: avro.Type) => Skip {
   const of = (type: avro.Type): Skip => {
     const known = made.get(type);
     if (known) return known;
@@ -99,10 +99,11 @@ function skipper(made: Map<avro.Type, Skip>): (type: avro.Type) => Skip {
     if (type instanceof types.ArrayType) return listOf(children[0]!);
     if (type instanceof types.MapType) {
       return listOf((at) => {
-        at.skip(at.number());
+        textOf(at);
         children[0]!(at);
       });
     }
+    if (type instanceof types.BytesType && areBytesTexts) return textOf;
     if (type instanceof types.FixedType) return (at) => at.skip(type.size);
     return PRIMITIVES[plainName(type)] ?? unknownType;
   };

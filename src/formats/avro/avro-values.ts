@@ -176,6 +176,10 @@ function plainer(onReplaced: () => void): (type: avro.Type) => Plain {
     made.set(type, plain);
     return plain;
   };
+  const checkedText = (text: string): string => {
+    if (text.includes('\ufffd')) onReplaced();
+    return text;
+  };
   const make = (type: avro.Type): Plain => {
     if (type instanceof avro.types.RecordType) {
       const fields = type.fields.map((f) => [f.name, of(f.type)] as const);
@@ -199,7 +203,7 @@ function plainer(onReplaced: () => void): (type: avro.Type) => Plain {
     }
     if (type instanceof avro.types.MapType) {
       const item = of(type.valuesType);
-      return (value) => Object.fromEntries(Object.entries(value as object).map(([k, v]) => [k, item(v)]));
+      return (value) => Object.fromEntries(Object.entries(value as object).map(([k, v]) => [checkedText(k), item(v)]));
     }
     if (type === exactLong) return (value) => (typeof value === 'string' ? new ExactNumber(value) : value);
     // As in other typed formats, JSON.stringify writes NaN as null, which is a missing value. An infinity becomes a
@@ -207,12 +211,7 @@ function plainer(onReplaced: () => void): (type: avro.Type) => Plain {
     if (type.typeName === 'double' || type.typeName === 'float') {
       return (value) => (Math.abs(value as number) === Infinity ? String(value) : value);
     }
-    if (type instanceof avro.types.StringType) {
-      return (value) => {
-        if ((value as string).includes('\ufffd')) onReplaced();
-        return value;
-      };
-    }
+    if (type instanceof avro.types.StringType) return (value) => checkedText(value as string);
     if (type instanceof avro.types.BytesType || type instanceof avro.types.FixedType) {
       return (value) => new TypedText(Buffer.from(value as Buffer).toString('base64'), 'other');
     }
@@ -234,7 +233,8 @@ export function readAvro(schema: RegisteredSchema, reader: RegisteredSchema | nu
     isReplaced = true;
   })(type);
   const check = boundsOf(written);
-  const checkTexts = checkOf(written);
+  // Where a reader schema applies, it may read bytes as a text.
+  const checkTexts = checkOf(written, { bytes: reader !== null });
   return (bytes) => {
     check?.(bytes);
     isReplaced = false;

@@ -287,6 +287,27 @@ test('Avro: bytes that are not UTF-8 are no text, and U+FFFD is', () => {
   expect(() => oneField({ type: 'map', values: 'int' }, { type: 'map', values: 'int' }, { a: 1 })).not.toThrow();
 });
 
+test('Avro: bytes that a reader schema reads as a text, and keys of maps, are UTF-8', () => {
+  const record = (type: object | string) => ({ type: 'record', name: 'R', fields: [{ name: 'x', type }] });
+  const read = (written: object | string, wanted: object | string, value: unknown): string =>
+    textOf(
+      readAvro(
+        avroOf(record(written)),
+        avroOf(record(wanted)),
+      )(avro.Type.forSchema(record(written) as avro.Schema, { wrapUnions: true }).toBuffer({ x: value })),
+    );
+  const [valid, broken] = [Buffer.from('a\ufffdb'), Buffer.from([0x61, 0xff, 0x62])];
+  expect(read('bytes', 'string', valid)).toBe('{"x":"a\ufffdb"}');
+  expect(() => read('bytes', 'string', broken)).toThrow('not UTF-8');
+  expect(read(['null', 'bytes'], ['null', 'string'], { bytes: valid })).toBe('{"x":"a\ufffdb"}');
+  expect(() => read(['null', 'bytes'], ['null', 'string'], { bytes: broken })).toThrow('not UTF-8');
+  const map = { type: 'map', values: 'int' };
+  // One entry: a key of one byte, the number 1, and the end.
+  const key = (byte: number) => Buffer.from([2, 2, byte, 2, 0]);
+  expect(textOf(readAvro(avroOf(record(map)), null)(key(0x61)))).toBe('{"x":{"a":1}}');
+  expect(() => readAvro(avroOf(record(map)), null)(key(0xff))).toThrow('not UTF-8');
+});
+
 /** The fields of a Protobuf message that is written as these bytes. */
 const message = (syntax: string, fields: string, bytes: number[]): WriteJson =>
   readProtobuf({ type: 'PROTOBUF', text: `${syntax}; message M { ${fields} }`, references: [] })(
