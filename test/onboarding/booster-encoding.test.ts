@@ -265,6 +265,56 @@ describe('a LightGBM number without missing values in training', () => {
   });
 });
 
+describe('an XGBoost number without missing values in training', () => {
+  /** A model with a tree for each direction of missing values at its only split, by column: 0 is to the right. */
+  const model = (directions: Record<string, readonly (0 | 1)[]>): string =>
+    JSON.stringify({
+      version: [3, 4, 1],
+      learner: {
+        feature_names: Object.keys(directions),
+        feature_types: Object.keys(directions).map(() => 'float'),
+        learner_model_param: { base_score: '5E-1', num_class: '0', num_feature: `${Object.keys(directions).length}` },
+        objective: { name: 'binary:logistic' },
+        gradient_booster: {
+          name: 'gbtree',
+          model: {
+            tree_info: Object.values(directions).flatMap((of) => of.map(() => 0)),
+            trees: Object.values(directions).flatMap((of, feature) =>
+              of.map((left) => ({
+                left_children: [1, -1, -1],
+                right_children: [2, -1, -1],
+                parents: [2147483647, 0, 0],
+                split_indices: [feature, 0, 0],
+                split_conditions: [3, -0.1, 0.1],
+                split_type: [0, 0, 0],
+                default_left: [left, 0, 0],
+              })),
+            ),
+          },
+        },
+      },
+    });
+  const same = (direction: 0 | 1, splits: number) => Array.from({ length: splits }, () => direction);
+  const gaps = { a: ['0', '1', '2'], debt: ['1', '5', ''] };
+
+  test.each([0, 1] as const)('all missing values in direction %s: a table with gaps is refused', async (direction) => {
+    const refused = encodingOf(model({ a: same(direction, 4), debt: same(direction, 4) }), gaps);
+    await expect(refused).rejects.toMatchObject({ code: 'registration_refused' });
+    await expect(refused).rejects.toThrow(
+      'column debt has missing values in the training table, but the model was trained without missing values. Declare',
+    );
+  });
+
+  test('it is accepted with a declaration, without gaps, with both directions, and with few splits', async () => {
+    const uniform = model({ a: same(0, 4), debt: same(0, 4) });
+    for (const missing of [{ debt: -999 }, { debt: 'nan' }, { '*': 0 }] as const)
+      expect((await encodingOf(uniform, gaps, { missing })).encoding.missing).toEqual(missing);
+    expect((await encodingOf(uniform, { ...gaps, debt: ['1', '5', '5'] })).encoding.missing).toEqual({});
+    for (const a of [[1], []] as const)
+      expect((await encodingOf(model({ a, debt: same(0, 7) }), gaps)).encoding.missing).toEqual({});
+  });
+});
+
 test('whole numbers beyond 2^53 in a file of XGBoost are refused, unless their codes are declared', async () => {
   const booster = boosterOf(readModel(readFileSync('test/fixtures/boosters/xgb-categories/model.ubj')))!;
   const column = booster.features.findIndex((f) => f.categorical);

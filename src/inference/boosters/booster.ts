@@ -65,7 +65,7 @@ export interface BoosterFeature {
   seen?: { codes: readonly number[] } | { min: number; max: number };
   /** Whether the library rejects missing values of this feature, because the training data had none. */
   missingRefused?: boolean;
-  /** Whether the training data had no missing values of this feature, but the library accepts them. */
+  /** Whether the file shows that the training data had no missing values of this feature, but the library accepts them. */
   missingUnknown?: boolean;
 }
 

@@ -129,6 +129,7 @@ export function readXgboost(json: Json): Booster {
   for (const t of trees)
     for (let s = 0; s < t.test.length; s++)
       if (t.test[s] === 'CATEGORY') features[t.feature[s]!] = { ...features[t.feature[s]!]!, categorical: true };
+  if (isWithoutMissing(trees)) for (const feature of features) if (!feature.categorical) feature.missingUnknown = true;
   return {
     library: LIBRARY,
     version: listOrEmpty(json.version).join('.'),
@@ -193,6 +194,22 @@ function featuresOf(learner: Json, count: number): BoosterFeature[] {
     name: typeof names[i] === 'string' ? names[i] : null,
     categorical: types[i] === 'c',
   }));
+}
+
+/** Minimum number of splits by which the treatment of missing values is judged. */
+const FEWEST_SPLITS = 8;
+
+/**
+ * Whether training had no missing values. XGBoost then sends missing values in the same direction at every split: to the
+ * right, or to the left with `tree_method="exact"`. Otherwise it learns the directions. For a single feature, all of them
+ * may be the same.
+ */
+function isWithoutMissing(trees: readonly BoosterTree[]): boolean {
+  const splits = [0, 0];
+  for (const { test, missingYes } of trees)
+    for (let s = 0; s < test.length; s++) if (test[s] !== 'CATEGORY') splits[missingYes[s]!]!++;
+  const [no, yes] = splits as [number, number];
+  return Math.min(no, yes) === 0 && no + yes >= FEWEST_SPLITS;
 }
 
 /**
