@@ -325,6 +325,28 @@ class Encodings(unittest.TestCase):
         for branch, code in encoding["codes"]["branch"].items():
             self.assertAlmostEqual(code, woe[branch], places=12)
 
+    def test_categories_that_only_the_binning_knows(self) -> None:
+        from optbinning import BinningProcess
+
+        frame = TRAINING[["branch", "grade"]].fillna("none").astype({"grade": str})
+        splits = np.empty(3, dtype=object)
+        splits[:] = [["A"], ["B", "planned"], ["C", "D"]]
+        for special in (["lost", -9, None], {"a": ["lost"], "b": [-9, "stolen"]}):
+            process = BinningProcess(
+                ["branch", "grade"],
+                categorical_variables=["branch", "grade"],
+                special_codes=special,
+                binning_fit_params={"grade": {"user_splits": splits}},
+                binning_transform_params={"branch": {"metric": "woe", "metric_special": 2.5}},
+            )
+            model = make_pipeline(process, LogisticRegression()).fit(frame, OK)
+            encoding, _ = files_of(model, frame)
+            rare = frame.head(2).assign(branch="lost", grade="planned")
+            codes = [encoding["codes"][name][rare[name][0]] for name in frame]
+            np.testing.assert_allclose(codes, process.transform(rare).iloc[0], atol=1e-12)
+            self.assertEqual(codes[0], 2.5)
+            self.assertNotEqual(codes[1], encoding["unseen"]["grade"])
+
     def test_the_expected_rows_have_boundary_missing_and_unknown_values(self) -> None:
         model = make_pipeline(
             branches((median(), ["debt"]), (one_hot(), ["branch"])), GradientBoostingClassifier(n_estimators=5)

@@ -14,7 +14,7 @@ import pandas as pd
 
 from ._encoding import Rule
 from ._errors import Problem, first_line
-from ._frame import Column, is_missing
+from ._frame import Column, is_missing, kind_of
 from ._graph import OPSETS, Block, GraphBuilder, Source, Tensor
 from ._tables import Table, tabulate
 
@@ -444,7 +444,16 @@ def binned(chain: Sequence[Any], columns: Sequence[Column], label: str) -> list[
 
     at = [chosen.index(c.name) if c.name in chosen else -1 for c in columns]
     slices = [slice(i, i + 1) if i >= 0 else slice(0, 0) for i in at]
-    return tabulate(columns, [c.distinct() for c in columns], slices, encode)
+    known = [binned_categories(process.get_binned_variable(c.name), c) for c in columns]
+    return tabulate(columns, known, slices, encode)
+
+
+def binned_categories(variable: Any, column: Column) -> list[Any]:
+    """Categories that the binning knows although the frame may lack them: those of its bins, and its special codes."""
+    special = variable.special_codes
+    groups = list(special.values()) if isinstance(special, dict) else [[] if special is None else special]
+    values = [value for group in (*variable.splits, *groups) for value in np.ravel(np.asarray(group, dtype=object))]
+    return [v for v in (*column.distinct(), *values) if not is_missing(v) and kind_of(v) == column.kind]
 
 
 # Transformers of numbers, in float64 like scikit-learn
