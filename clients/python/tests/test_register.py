@@ -176,7 +176,11 @@ class Problems(unittest.TestCase):
         numbers = TRAINING[["debt", "term"]]
         self.assertIn("it has no predict_proba", problems_of(RidgeClassifier().fit(numbers, OK), numbers))
         self.assertIn("it is not fitted", problems_of(LogisticRegression(), numbers))
+        self.assertIn("it is a class", problems_of(LogisticRegression, numbers))
         self.assertIn("has no predict method", problems_of("a text", numbers))
+        # Fitted models of other libraries, such as statsmodels, have no fit method.
+        foreign = type("Results", (), {"predict": lambda self, frame: frame})()
+        self.assertIn("Results is not an estimator of scikit-learn", problems_of(foreign, numbers))
         graded = TRAINING[["debt", "grade"]]
         boosting = HistGradientBoostingClassifier(max_iter=5).fit(graded, OK)
         self.assertIn("categorical features wrongly", problems_of(boosting, graded))

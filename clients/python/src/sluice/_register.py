@@ -179,7 +179,11 @@ def export_by_library(model: Any, frame: Any, tolerance: float, flags: frozenset
     inner = unwrapped(model)
     try:
         check_is_fitted(inner)
-    except (NotFittedError, TypeError) as error:
+    except TypeError as error:
+        if isinstance(inner, type):
+            raise CannotRegister([Problem("the model", "it is a class", "Call it, fit the result and pass it.")]) from error  # fmt: skip
+        raise CannotRegister([Problem("the model", f"{type(inner).__module__}.{type(inner).__name__} is not an estimator of scikit-learn", "Use an estimator of scikit-learn, LightGBM, XGBoost or CatBoost, or export the model to ONNX yourself and run sluice model add.")]) from error  # fmt: skip
+    except NotFittedError as error:
         raise CannotRegister([Problem("the model", "it is not fitted", "Call fit first.")]) from error
     library = library_of(inner)
     if library is not None:
