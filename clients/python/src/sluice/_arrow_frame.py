@@ -23,6 +23,7 @@ from ._frames import (
     batch_rows,
     check_rows,
     quoted,
+    refuse_duplicates,
 )
 from ._http_errors import SluiceError
 
@@ -98,6 +99,7 @@ class ArrowFrame(Frame):
 
     def __init__(self, schema: pa.Schema, rows: int | None) -> None:
         super().__init__()
+        refuse_duplicates(schema.names)
         self._schema = schema
         self.names = list(schema.names)
         self.kinds = {field.name: {kind_of(field.type)} for field in schema}

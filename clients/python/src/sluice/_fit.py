@@ -109,13 +109,21 @@ def refuse_types(frame: Frame, columns: Mapping[str, Mapping[str, Any]]) -> None
         # One line reads any number of columns as text; other conversions are a line each.
         key = ("text", False) if wanted == TEXT and not dated else (name, dated)
         fixes.setdefault(key, ([], wanted, kind))[0].append(name)
-    fix = "\n".join(frame.fix(names, wanted, kind) for names, wanted, kind in fixes.values())
+    fix = "\n".join(fix_of(frame, names, wanted, kind) for names, wanted, kind in fixes.values())
     shown = "\n".join(f"    {line}" for line in fix.split("\n"))
     raise ColumnTypeError(
         "types of columns do not fit the model, and nothing was sent:\n" + "\n".join(lines) + f"\nFix:\n{shown}",
         [name for name, _, _ in faults],
         fix,
     )
+
+
+def fix_of(frame: Frame, names: Sequence[str], wanted: str, kind: str) -> str:
+    """The line of code that gives these columns the kind `wanted`."""
+    if wanted != TEXT and kind in (DATE, TIMESTAMP, OTHER):
+        # A cast would succeed for many of them, with days or microseconds since 1970.
+        return f"# {', '.join(names)}: compute the {wanted}s on which the model was trained; a cast may give others"
+    return frame.fix(names, wanted, kind)
 
 
 def accepted(column: Mapping[str, Any]) -> set[str]:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import io
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from ._http_errors import SluiceError
+from ._http_errors import ColumnNameError, SluiceError
 
 BATCH_ROWS = 65_536
 BATCH_BYTES = 8 << 20
@@ -94,6 +95,13 @@ def check_rows(expected: int | None, got: int) -> None:
     """Raises SluiceError if the answer lacks rows."""
     if expected is not None and expected != got:
         raise SluiceError(f"the answer has {got} rows instead of {expected}")
+
+
+def refuse_duplicates(names: Sequence[str]) -> None:
+    """Raises ColumnNameError if two columns have the same name."""
+    twice = sorted(name for name, count in Counter(names).items() if count > 1)
+    if twice:
+        raise ColumnNameError(f"the frame has columns twice: {', '.join(twice)}", unexpected=twice)
 
 
 def quoted(names: Sequence[str], value: str) -> str:

@@ -8,7 +8,21 @@ import pandas as pd
 import pyarrow as pa
 
 from ._arrow_frame import ArrowFrame
-from ._frames import BOOLEAN, DATE, DECIMAL, MIXED, NULL, NUMBER, OTHER, TEXT, TIMESTAMP, Fault, batch_rows, quoted
+from ._frames import (
+    BOOLEAN,
+    DATE,
+    DECIMAL,
+    MIXED,
+    NULL,
+    NUMBER,
+    OTHER,
+    TEXT,
+    TIMESTAMP,
+    Fault,
+    batch_rows,
+    quoted,
+    refuse_duplicates,
+)
 from ._http_errors import ColumnNameError, ColumnTypeError
 
 # What pandas finds in a column of objects, with the kind and the Arrow type of the values.
@@ -36,10 +50,9 @@ class PandasFrame(ArrowFrame):
     def __init__(self, frame: pd.DataFrame) -> None:
         odd = [name for name in frame.columns if not isinstance(name, str)]
         if odd:
-            raise ColumnNameError("the names of the columns must be texts: frame.columns = frame.columns.astype(str)")
-        twice = list(frame.columns[frame.columns.duplicated()])
-        if twice:
-            raise ColumnNameError(f"the frame has columns twice: {', '.join(twice)}", unexpected=twice)
+            texts = "get_level_values(-1)" if frame.columns.nlevels > 1 else "astype(str)"
+            raise ColumnNameError(f"the names of the columns must be texts: frame.columns = frame.columns.{texts}")
+        refuse_duplicates(frame.columns)
         self._frame = frame
         found = {name: self._type_of(frame[name]) for name in frame.columns}
         super().__init__(pa.schema([(name, kind) for name, (_, kind) in found.items()]), len(frame))
@@ -54,10 +67,16 @@ class PandasFrame(ArrowFrame):
         if series.dtype == object:
             return OBJECTS.get(pd.api.types.infer_dtype(series, skipna=True), (OTHER, pa.null()))
         dtype = series.dtype
-        if isinstance(dtype, pd.CategoricalDtype) and dtype.categories.dtype == object:
-            inferred = pd.api.types.infer_dtype(dtype.categories, skipna=True)
-            if inferred not in ("string", "empty"):
-                return OBJECTS.get(inferred, (OTHER, pa.null()))[0], pa.null()
+        if isinstance(dtype, pd.CategoricalDtype):
+            if len(dtype.categories) == 0:
+                return OBJECTS["empty"]
+            if dtype.categories.dtype == object:
+                inferred = pd.api.types.infer_dtype(dtype.categories, skipna=True)
+                if inferred != "string":
+                    return OBJECTS.get(inferred, (OTHER, pa.null()))
+        elif dtype.kind == "f" and series.isna().all():
+            # What pandas reads from an empty column of a file.
+            return OBJECTS["empty"]
         try:
             return None, pa.array(series.iloc[:0], from_pandas=True).type
         except (pa.ArrowException, TypeError, ValueError):
@@ -78,18 +97,31 @@ class PandasFrame(ArrowFrame):
             yield pa.RecordBatch.from_arrays(arrays, schema=schema)
 
     def _array(self, values: pd.Series, field: pa.Field) -> pa.Array:
+        if not pa.types.is_dictionary(field.type) and isinstance(values.dtype, pd.CategoricalDtype):
+            values = values.astype(object)
+        if pa.types.is_null(field.type) and values.isna().all():
+            return pa.nulls(len(values))
         if field.name in self._decimals:
             values = values.map(str, na_action="ignore")
         try:
             array = pa.array(values, type=field.type, from_pandas=True)
         except (pa.ArrowException, OverflowError, TypeError, ValueError):
             raise ColumnTypeError(
-                f"column {field.name} has values that are not {field.type}, such as very large whole numbers; "
+                f"column {field.name} has {self._unsent(field.type)}; "
                 "read it as text:\n    " + self.fix([field.name], TEXT, MIXED),
                 [field.name],
                 self.fix([field.name], TEXT, MIXED),
             ) from None
         return array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
+
+    @staticmethod
+    def _unsent(kind: pa.DataType) -> str:
+        """The values that the type of a column cannot have."""
+        if pa.types.is_null(kind):
+            return "values of several types, or of a type that no model takes"
+        if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+            return "texts that are not valid Unicode"
+        return f"values that are not {kind}, such as very large whole numbers"
 
     def slice(self, start: int, rows: int) -> PandasFrame:
         return PandasFrame(self._frame.iloc[start : start + rows])

@@ -253,6 +253,53 @@ class Pandas(unittest.TestCase):
         exec(caught.exception.fix, scope)
         self.assertEqual(scores(CLIENT.predict(scope["frame"], MODEL, passthrough=["id"])), wanted)
 
+    def test_no_line_casts_dates_or_durations_to_numbers(self) -> None:
+        frame = pandas_frame(None, True)
+        rows = len(frame)
+        day = datetime.date(2024, 2, 29)
+        days = pd.Series([day] * rows, dtype=object)
+        table = pa.table({name: pa.array(frame[name], pa.string()) for name in MODEL_COLUMNS})
+        frames = {
+            "pandas dates": frame.assign(amount=days),
+            "pandas timestamps": frame.assign(amount=pd.to_datetime(days)),
+            "pandas durations": frame.assign(amount=pd.to_timedelta([1] * rows, unit="D")),
+            "polars dates": pl.DataFrame(frame).with_columns(amount=day),
+            "polars timestamps": pl.DataFrame(frame).with_columns(amount=datetime.datetime(2024, 2, 29)),
+            "polars durations": pl.DataFrame(frame).with_columns(amount=pl.duration(days=1)),
+            "Arrow dates": table.set_column(0, "amount", pa.array([day] * rows)),
+            "DuckDB dates": duckdb.sql("SELECT DATE '2024-02-29' amount, true banned, '12' product, '' purpose"),
+            "dictionaries": [{"amount": day, "banned": True, "product": "0230", "purpose": "car"}],
+        }
+        for name, dated in frames.items():
+            kept = [] if name in ("Arrow dates", "DuckDB dates", "dictionaries") else ["id"]
+            with self.subTest(name):
+                with self.assertRaises(sluice.ColumnTypeError) as caught:
+                    CLIENT.predict(dated, MODEL, passthrough=kept)
+                self.assertEqual(caught.exception.columns, ["amount"])
+                self.assertRegex(caught.exception.fix, "^# amount: compute the numbers")
+
+    def test_columns_without_values(self) -> None:
+        frame = pandas_frame(None, True)
+        for column in MODEL_COLUMNS:
+            wanted = csv_scores(frame.assign(**{column: None}).to_csv(index=False))
+            gaps = pd.Series([float("nan")] * len(frame))
+            for values in (gaps, gaps.astype("float32"), gaps.astype("category"), gaps.astype("Float64")):
+                with self.subTest(column=column, dtype=values.dtype):
+                    result = CLIENT.predict(frame.assign(**{column: values}), MODEL, passthrough=["id"])
+                    self.assertEqual(scores(result), wanted)
+
+    def test_categories_of_objects(self) -> None:
+        frame = pandas_frame(None, True)
+        flags = pd.Series([[True, False][i % 2] for i in range(len(frame))], dtype=object)
+        amounts = pd.Series([decimal.Decimal(["1.10", "-2"][i % 2]) for i in range(len(frame))], dtype=object)
+        plain = frame.assign(banned=flags, amount=amounts)
+        wanted = csv_scores(plain.to_csv(index=False))
+        chosen = plain.assign(
+            banned=pd.Categorical(flags, categories=pd.Index([True, False], dtype=object)),
+            amount=pd.Categorical(amounts),
+        )
+        self.assertEqual(scores(CLIENT.predict(chosen, MODEL, passthrough=["id"])), wanted)
+
     def test_index_and_order_are_those_of_the_frame(self) -> None:
         frame = pandas_frame(None, True).set_index("id").sort_values("product")
         frame.index = frame.index.where(frame.index != 1003, 1004)
@@ -271,6 +318,7 @@ class Pandas(unittest.TestCase):
         self.assertIn("is it prodct?", str(caught.exception))
         for wrong in (
             frame.rename(columns={"id": 7}),
+            frame.set_axis(pd.MultiIndex.from_product([["all"], frame.columns]), axis=1),
             pd.concat([frame, frame[["id"]]], axis=1),
             frame.rename(columns={"id": "prediction"}),
         ):
@@ -278,6 +326,18 @@ class Pandas(unittest.TestCase):
                 CLIENT.predict(wrong, MODEL, passthrough="*")
         with self.assertRaisesRegex(sluice.ColumnNameError, "id is listed more than once"):
             CLIENT.predict(frame, MODEL, passthrough=["id", "id"])
+
+
+class Arrow(unittest.TestCase):
+    """Tables of pyarrow."""
+
+    def test_columns_of_the_same_name_are_refused(self) -> None:
+        values = [pa.array([1.0]), pa.array([True]), pa.array(["0230"]), pa.array(["car"]), pa.array([2.0])]
+        table = pa.table(values, names=[*MODEL_COLUMNS, "amount"])
+        for frame in (table, table.to_batches()[0], table.to_reader(), Exporter(table)):
+            with self.subTest(type(frame).__name__):
+                with self.assertRaisesRegex(sluice.ColumnNameError, "the frame has columns twice: amount"):
+                    CLIENT.predict(frame, MODEL)
 
 
 class Dictionaries(unittest.TestCase):
