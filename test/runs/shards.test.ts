@@ -253,6 +253,46 @@ async function bothWays(folder: string, pattern: string, { ending = 'csv', shard
 }
 
 describe('sluice plan, score --plan, merge', () => {
+  test('files with the same name in several folders are not planned, because their outputs would have one name', async () => {
+    const folder = scratch();
+    for (const [i, name] of ['a/x.csv', 'b/x.csv', 'b/y.csv', 'c/x.csv.gz'].entries()) {
+      const file = path.join(folder, 'in', name);
+      mkdirSync(path.dirname(file), { recursive: true });
+      writeFileSync(file, name.endsWith('.gz') ? gzipSync(portfolio(9, i)) : portfolio(9, i));
+    }
+    const input = path.join(folder, 'in', '*', '*.csv*');
+    const plan = path.join(folder, 'plan.json');
+    const work = path.join(folder, 'work');
+    const planned = await sluiceHere(['plan', input, '--input-format', 'csv', '--shards', '2', '-o', plan]);
+    const shared = await sluiceHere([
+      ...[
+        'shards',
+        input,
+        '--input-format',
+        'csv',
+        '--shards',
+        '2',
+        '--shard',
+        '0',
+        '--work',
+        work,
+        '-m',
+        'credit-default',
+      ],
+      ...['-o', path.join(folder, 'out-{name}.csv')],
+    ]);
+    for (const { code, stderr } of [planned, shared]) {
+      expect([code, stderr]).toEqual([
+        2,
+        expect.stringMatching(/a\/x\.csv and \S+b\/x\.csv would both be written to x\n/),
+      ]);
+      expect(stderr).toContain('c/x.csv.gz');
+      expect(stderr).not.toContain('y.csv');
+    }
+    expect([existsSync(plan), existsSync(path.join(work, 'plan.json'))]).toEqual([false, false]);
+    expect((await sluiceHere(['plan', path.join(folder, 'in/b/*.csv'), '--shards', '2', '-o', plan])).code).toBe(0);
+  });
+
   const objects = asNative(asObjects(portfolio(200, 4)));
   const faulty = objects.map((o, i) => (i % 37 === 5 ? { ...o, age: 'old, or "aged"\nin lines' } : o));
   const withIds = faulty.map((o) => ({ ...o, application_id: `é${(o as { age: unknown }).age}` }));

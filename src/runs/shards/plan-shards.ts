@@ -15,7 +15,7 @@ import {
   type OpenRanges,
   type RecordMark,
 } from '../../io/source/record-marks.ts';
-import { type Endpoint, inputFormatOf } from '../endpoint-specs.ts';
+import { type Endpoint, inputFormatOf, outputName } from '../endpoint-specs.ts';
 import { namedPlan, type Piece, type PlannedFile, type ShardPlan } from './shard-plan.ts';
 
 interface ShardPlanOptions {
@@ -29,6 +29,9 @@ interface ShardPlanOptions {
   onRead?: (bytes: number, of: number) => void;
   signal?: AbortSignal;
 }
+
+/** Maximum number of conflicts in a message. */
+const TOLD = 20;
 
 /** A compressed byte counts as this many uncompressed bytes. */
 const PACKED = 4;
@@ -53,8 +56,23 @@ interface CutFile {
  */
 const isWhole = ({ format, compression }: Endpoint): boolean => compression !== 'none' || format === 'json';
 
+/** Rejects inputs whose outputs and parts would have the same name. @throws SluiceError usage */
+function refuseSameNames(inputs: readonly Endpoint[]): void {
+  const known = new Map<string, string>();
+  const conflicts = inputs.flatMap((input) => {
+    const stem = outputName('{name}', input);
+    const other = known.get(stem);
+    if (other === undefined) known.set(stem, input.name);
+    return other === undefined ? [] : [`${other} and ${input.name} would both be written to ${stem}`];
+  });
+  if (conflicts.length === 0) return;
+  const more = conflicts.length > TOLD ? [`and ${conflicts.length - TOLD} more`] : [];
+  const told = [...conflicts.slice(0, TOLD), ...more, 'rename the files, or plan each folder alone'];
+  throw new SluiceError('usage', told.join('\n'));
+}
+
 /**
- * @throws SluiceError usage: an input is a stream | input_not_found | input_unreadable | input_changed | header_mismatch |
+ * @throws SluiceError usage: an input is a stream, or two have the same name | input_not_found | input_unreadable | input_changed | header_mismatch |
  *   foreign_content | truncated_input
  */
 export async function planShards({
@@ -65,6 +83,7 @@ export async function planShards({
   onRead,
   signal,
 }: ShardPlanOptions): Promise<ShardPlan> {
+  refuseSameNames(inputs);
   const sizes = await Promise.all(inputs.map(sizeOfInput));
   const weights = inputs.map((input, i) => sizes[i]! * (input.compression === 'none' ? 1 : PACKED));
   const total = weights.reduce((sum, weight) => sum + weight, 0);
