@@ -177,9 +177,15 @@ export class DriftMonitor {
   }
 }
 
-/** The digests of all models that scored rows since the start, by model reference. */
-export const driftDigests = (monitor: DriftMonitor): Record<string, DriftDigest> =>
-  Object.fromEntries(monitor.models().map(({ model }) => [model, driftDigest(monitor.report(model, 'start')!)]));
+/** Reports by the reference of their model, `id:version`. */
+export type DriftReports = Readonly<Record<string, DriftReport>>;
+
+/** The reports of all models that scored rows since the start. */
+export const driftReports = (monitor: DriftMonitor): DriftReports =>
+  Object.fromEntries(monitor.models().map(({ model }) => [model, monitor.report(model, 'start')!]));
+
+export const digestsOf = (reports: DriftReports): Record<string, DriftDigest> =>
+  Object.fromEntries(Object.entries(reports).map(([model, report]) => [model, driftDigest(report)]));
 
 /** The report for a model without scored rows; null: the model has no baseline. */
 export function emptyReport(manifest: Manifest): DriftReport | null {

@@ -5,6 +5,7 @@ import type { GateLimits } from '../config/options/gate-limits.ts';
 import { STDIO } from '../connectors/stdio/stdio-connector.ts';
 import { didYouMean } from '../core/did-you-mean.ts';
 import { type ErrorCode, SluiceError } from '../core/errors.ts';
+import type { DriftReports } from '../drift/drift-monitor.ts';
 import { DriftPlan } from '../drift/drift-plan.ts';
 import {
   type ColumnDrift,
@@ -274,19 +275,18 @@ export class RunFindings {
   #limits: RunSpec['gate'];
   #model: ModelPackage | null = null;
   #plan: DriftPlan | null = null;
-  /** Accumulated over all judged inputs. */
+  /** Accumulated over all judged inputs, and over those that were published. */
   readonly #all = new TallyAccumulator();
+  readonly #published = new TallyAccumulator();
+  /** Accumulated over the inputs whose outputs are complete, but not published yet. */
+  readonly #complete = new TallyAccumulator();
+  #isPublished = false;
   /** The current input. */
   #current = new TallyAccumulator();
 
-  /** `reported`: record inputs even without a gate. */
+  /** `reported`: list the inputs even without a gate. */
   constructor(reported = false) {
     this.#reported = reported;
-  }
-
-  /** Whether a report or a gate uses the findings. */
-  get wanted(): boolean {
-    return this.#reported || this.#limits !== undefined;
   }
 
   /** The input that is being scored. */
@@ -299,7 +299,6 @@ export class RunFindings {
     if (gate) refuseGate(gate, model.manifest);
     this.#limits = gate;
     this.#model = model;
-    if (!this.wanted) return;
     this.#plan = DriftPlan.of(model.manifest);
   }
 
@@ -319,17 +318,44 @@ export class RunFindings {
 
   /** Judges an input after its last row. @throws SluiceError gate_stopped */
   judge(input: string, counts: Readonly<RunCounts>): void {
-    if (!this.wanted) return;
-    const report = this.#plan && driftReport(this.#plan, this.#current.driftOf(this.#plan));
-    const gate = this.#limits ? judgeGate(this.#limits, counts, report, this.#current.rejectedByColumn) : null;
+    this.#all.restore(this.#current.save());
+    const limits = this.#limits;
+    if (!this.#reported && !limits) return;
+    const drift = () => this.#plan && driftReport(this.#plan, this.#current.driftOf(this.#plan));
+    const gate = limits ? judgeGate(limits, counts, drift(), this.#current.rejectedByColumn) : null;
     const details = this.inputs.length < KEPT_DETAILS ? counts.details : [];
     this.inputs.push({ input, counts: { ...counts, rejectedByCode: { ...counts.rejectedByCode }, details }, gate });
-    this.#all.restore(this.#current.save());
     if (gate) refuseStopped(input, gate, counts);
   }
 
-  /** Drift of all inputs together; null if no drift is measured. */
+  /** The output of the current input is complete. It is published later, maybe together with others. */
+  complete(): void {
+    this.#complete.restore(this.#current.save());
+  }
+
+  /** All complete outputs were published. */
+  published(): void {
+    this.#isPublished = true;
+    this.#published.restore(this.#complete.take());
+  }
+
+  /** No complete output will be published. */
+  discarded(): void {
+    this.#complete.take();
+  }
+
+  /**
+   * Drift of all published inputs together; if nothing was published, of all inputs that were scored to their end. Null
+   * if no drift is measured.
+   */
   report(): DriftReport | null {
-    return this.#plan && driftReport(this.#plan, this.#all.driftOf(this.#plan));
+    const covered = this.#isPublished ? this.#published : this.#all;
+    return this.#plan && driftReport(this.#plan, covered.driftOf(this.#plan));
+  }
+
+  /** The same by the reference of the model; empty if no row was measured. */
+  reports(): DriftReports {
+    const report = this.report();
+    return report && report.rows > 0 ? { [this.#model!.ref]: report } : {};
   }
 }

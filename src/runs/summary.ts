@@ -3,7 +3,7 @@
 
 import { connectorOf } from '../connectors/connectors.ts';
 import type { End } from '../connectors/contract/connector.ts';
-import { type DriftMonitor, driftDigests } from '../drift/drift-monitor.ts';
+import { type DriftReports, digestsOf } from '../drift/drift-monitor.ts';
 import { type DriftDigest, driftWords } from '../drift/drift-report.ts';
 import { terminalDrift } from '../drift/terminal-drift.ts';
 import type { RunCounts } from '../engine/counts.ts';
@@ -72,13 +72,16 @@ export function gateSummary(limits: RunSpec['gate'], found: readonly InputFindin
   return { verdict: inputs.some(({ verdict }) => verdict === 'stopped') ? 'stopped' : 'passed', limits, inputs };
 }
 
-/** `result`: null if nothing was published. The counts cover only published inputs. */
+/**
+ * `result`: null if nothing was published. The counts cover only published inputs. `drift`: reports by the reference of
+ * the model.
+ */
 export function summaryOf(
   spec: RunSpec,
   counts: Readonly<RunCounts>,
   result: RunResult | null,
   seconds: number,
-  drift: DriftMonitor,
+  drift: DriftReports,
   found: readonly InputFinding[] = [],
 ): Summary {
   const usage = programUsage();
@@ -106,7 +109,7 @@ export function summaryOf(
     inexact: counts.inexact,
     bytesRead: result?.bytesRead ?? 0,
     bytesWritten: result?.bytesWritten ?? 0,
-    drift: driftDigests(drift),
+    drift: digestsOf(drift),
     gate: gateSummary(spec.gate, found),
     seconds: round(seconds),
     rowsPerSecond: rate(counts.rows - (result?.resumedRows ?? 0), seconds),
@@ -131,7 +134,7 @@ export function summaryText(
   counts: Readonly<RunCounts>,
   result: RunResult | null,
   seconds: number,
-  drift: DriftMonitor,
+  drift: DriftReports,
   found: readonly InputFinding[] = [],
   width: number | null = null,
 ): string {
@@ -155,8 +158,8 @@ export function summaryText(
     const list = listOf(spec, counts);
     lines.push(`rejected: ${codes.join(', ')}${list === null ? '' : `; listed in ${list}`}`);
   }
-  if (width === null) lines.push(...Object.values(driftDigests(drift)).flatMap((digest) => driftWords(digest) ?? []));
-  else lines.push(...drift.models().flatMap(({ model }) => terminalDrift(drift.report(model, 'start')!, width)));
+  if (width === null) lines.push(...Object.values(digestsOf(drift)).flatMap((digest) => driftWords(digest) ?? []));
+  else lines.push(...Object.values(drift).flatMap((report) => terminalDrift(report, width)));
   // The verdict on a stopped input is not listed here, because the run's error reports it.
   const passed = found.flatMap(({ gate }) => (gate?.verdict === 'passed' ? [gate] : []));
   if (passed.length > 0) lines.push(gateWords(passed.find(({ tooFewRows }) => tooFewRows) ?? passed[0]!));

@@ -2,6 +2,7 @@
 
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
+import { gzipSync } from 'node:zlib';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { gateSaid } from '../../src/config/gate-flags.ts';
 import type { GateLimits } from '../../src/config/options/gate-limits.ts';
@@ -67,6 +68,45 @@ checkTest('every planted fault of a column is stopped by the limits recommended,
     if (columns.length === 0) expect(found.exceeded[0].limit, name).toBe('max_rejects');
   }
   expect(COLUMN_FAULTS.length).toBeGreaterThanOrEqual(20);
+});
+
+test('drift of a run covers the inputs that were published, and all inputs only if none was published', async () => {
+  const folder = scratch();
+  const at = (name: string) => path.join(folder, name);
+  writeFileSync(
+    at('a.csv'),
+    faultyPortfolio(1200, 1, () => {}),
+  );
+  writeFileSync(
+    at('b.csv'),
+    faultyPortfolio(1300, 2, (row) => {
+      row.credit_product_id = 'unknown';
+    }),
+  );
+  // The first rows are scored before the input fails.
+  writeFileSync(at('c.csv.gz'), gzipSync(faultyPortfolio(20_000, 3, () => {})).subarray(0, -200));
+  let runs = 0;
+  const run = async (inputs: string, ...more: string[]) => {
+    const records = at(`records-${runs++}`);
+    const { code, stdout } = await sluiceHere([
+      ...['score', at(inputs), '-m', 'credit-default', '-o', at('out/{name}.csv'), '--input-format', 'csv'],
+      ...['--workers', '1', '--json', '--max-unseen', '0.5', '--report', at('run.html'), '--run-records', records],
+      ...more,
+    ]);
+    const [record] = readdirSync(records).map((name) => JSON.parse(readFileSync(path.join(records, name), 'utf8')));
+    const summary = JSON.parse(stdout);
+    const drift = summary.drift['credit-default:1'];
+    const report = /id="sluice-run-report">(.*?)<\/script>/.exec(readFileSync(at('run.html'), 'utf8'))![1]!;
+    const rows = [drift.rows, record.drift.rows, JSON.parse(report).rows];
+    return { code, scored: summary.scored, rows, columnsDrifted: [drift.columnsDrifted, record.drift.columnsDrifted] };
+  };
+  const apart = await run('[abc].*');
+  expect(apart).toEqual({ code: 1, scored: 1200, rows: [1200, 1200, 1200], columnsDrifted: [0, 0] });
+  // One rejects file: the outputs of all inputs are published together.
+  const together = await run('[abc].*', '--rejects', at('rejects.csv'));
+  expect(together).toEqual(apart);
+  const stopped = await run('b.csv');
+  expect(stopped).toEqual({ code: 4, scored: 0, rows: [1300, 1300, 1300], columnsDrifted: [1, 1] });
 });
 
 test('a run that is stopped ends with 4, leaves what is there as it was and says which column by how much', async () => {

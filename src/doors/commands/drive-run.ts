@@ -2,6 +2,7 @@
 import { endsAlone, isEndless } from '../../connectors/connectors.ts';
 import { monotonicMs } from '../../core/clock.ts';
 import { asSluiceError, type SluiceError } from '../../core/errors.ts';
+import { driftReports } from '../../drift/drift-monitor.ts';
 import { Probe } from '../../inference/sandbox/probe.ts';
 import type { OpenedLog } from '../../monitor/open-log.ts';
 import { openTracer } from '../../monitor/otlp-tracer.ts';
@@ -122,15 +123,17 @@ function tellSummary(
 ): void {
   const { totals } = account;
   const found = findings.inputs;
+  // The account also measures rows that were not published. Only runs of files have findings.
+  const drift = findings.model === null ? driftReports(account.drift) : findings.reports();
   const stopped = found.some(({ gate }) => gate?.verdict === 'stopped');
   const failed = result === null && !isEndless(spec.source);
   if (failed && totals.rows === 0 && !(stopped && options.json)) return;
   if (options.json) {
-    const text = `${JSON.stringify(summaryOf(spec, totals, result, seconds, account.drift, found))}\n`;
+    const text = `${JSON.stringify(summaryOf(spec, totals, result, seconds, drift, found))}\n`;
     (spec.sink.type === 'stdio' ? process.stderr : process.stdout).write(text);
   } else if (!options.quiet && !isEndless(spec.source)) {
     const width = process.stderr.isTTY ? (process.stderr.columns ?? 80) : null;
-    process.stderr.write(summaryText(spec, totals, result, seconds, account.drift, found, width));
+    process.stderr.write(summaryText(spec, totals, result, seconds, drift, found, width));
   }
 }
 

@@ -10,13 +10,25 @@ export const gatePlugin: RunPlugin = {
     findings.open(spec, model);
     if (spec.gate && connectorOf(spec.sink).capabilities.writes !== 'rows')
       await refuseVisible(steps.map(({ output }) => output?.name ?? null));
-    if (!findings.wanted) return null;
-    return ({ input }) => ({
-      begin: () => findings.begin(),
-      get state() {
-        return findings.current;
-      },
-      beforeCommit: (counts) => findings.judge(input.name, counts),
-    });
+    if (!context.findings && !spec.gate) return null;
+    return ({ input }) => {
+      let isComplete = false;
+      return {
+        begin: () => findings.begin(),
+        get state() {
+          return findings.current;
+        },
+        beforeCommit: (counts) => findings.judge(input.name, counts),
+        async scored() {
+          isComplete = true;
+          findings.complete();
+        },
+        published: async () => findings.published(),
+        async failed() {
+          // After `scored`, only the publication of the whole group can fail.
+          if (isComplete) findings.discarded();
+        },
+      };
+    };
   },
 };

@@ -7,7 +7,7 @@ import type { GateLimits } from '../../config/options/gate-limits.ts';
 import { besideStored } from '../../connectors/stored-bytes.ts';
 import { SluiceError } from '../../core/errors.ts';
 import { REJECTS_ENDING } from '../../core/file-names.ts';
-import { driftDigests } from '../../drift/drift-monitor.ts';
+import { digestsOf, driftReports } from '../../drift/drift-monitor.ts';
 import type { ModelPackage } from '../../model/package/model-package.ts';
 import type { Registry } from '../../model/registry/registry.ts';
 import { isObject } from '../../storage/providers.ts';
@@ -206,5 +206,5 @@ export function mergedSummary(
   unit.settle();
   const { details: _, ...counts } = account.totals;
   const of = { plan: plan.sha256, shards: plan.shards };
-  return { ...of, model: ref, packageSha256: sha256, ...counts, drift: driftDigests(account.drift), gate };
+  return { ...of, model: ref, packageSha256: sha256, ...counts, drift: digestsOf(driftReports(account.drift)), gate };
 }
