@@ -3,15 +3,16 @@
 
 import { connectorOf } from '../connectors/connectors.ts';
 import type { End } from '../connectors/contract/connector.ts';
-import { type DriftReports, digestsOf } from '../drift/drift-monitor.ts';
+import { type DriftReports, digestsOf, driftReports } from '../drift/drift-monitor.ts';
 import { type DriftDigest, driftWords } from '../drift/drift-report.ts';
 import { terminalDrift } from '../drift/terminal-drift.ts';
 import type { RunCounts } from '../engine/counts.ts';
 import { workerProcessUsage } from '../engine/worker-link.ts';
 import { count } from '../monitor/progress.ts';
+import type { RunAccount } from './account.ts';
 import type { RunResult } from './context.ts';
 import type { InputFinding } from './gate.ts';
-import { type GateVerdict, gateWords } from './gate.ts';
+import { type GateVerdict, gateWords, type RunFindings } from './gate.ts';
 import type { RunSpec } from './spec.ts';
 
 export interface Summary {
@@ -71,6 +72,10 @@ export function gateSummary(limits: RunSpec['gate'], found: readonly InputFindin
   );
   return { verdict: inputs.some(({ verdict }) => verdict === 'stopped') ? 'stopped' : 'passed', limits, inputs };
 }
+
+/** Drift for a summary. The account also measures rows that were not published. Only runs of files have findings. */
+export const driftOfRun = (account: RunAccount, findings: RunFindings): DriftReports =>
+  findings.model === null ? driftReports(account.drift) : findings.reports();
 
 /**
  * `result`: null if nothing was published. The counts cover only published inputs. `drift`: reports by the reference of

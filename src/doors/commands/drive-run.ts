@@ -2,7 +2,6 @@
 import { endsAlone, isEndless } from '../../connectors/connectors.ts';
 import { monotonicMs } from '../../core/clock.ts';
 import { asSluiceError, type SluiceError } from '../../core/errors.ts';
-import { driftReports } from '../../drift/drift-monitor.ts';
 import { Probe } from '../../inference/sandbox/probe.ts';
 import type { OpenedLog } from '../../monitor/open-log.ts';
 import { openTracer } from '../../monitor/otlp-tracer.ts';
@@ -11,7 +10,7 @@ import { followDeadline } from '../../runs/deadline.ts';
 import { RunFindings } from '../../runs/gate.ts';
 import type { RunSpec } from '../../runs/spec.ts';
 import { startRun } from '../../runs/start-run.ts';
-import { summaryOf, summaryText } from '../../runs/summary.ts';
+import { driftOfRun, summaryOf, summaryText } from '../../runs/summary.ts';
 import { EXIT, exitCodeOf } from './exit-codes.ts';
 import { contextFor } from './run-context.ts';
 import { openRunFiles } from './run-files.ts';
@@ -123,8 +122,7 @@ function tellSummary(
 ): void {
   const { totals } = account;
   const found = findings.inputs;
-  // The account also measures rows that were not published. Only runs of files have findings.
-  const drift = findings.model === null ? driftReports(account.drift) : findings.reports();
+  const drift = driftOfRun(account, findings);
   const stopped = found.some(({ gate }) => gate?.verdict === 'stopped');
   const failed = result === null && !isEndless(spec.source);
   if (failed && totals.rows === 0 && !(stopped && options.json)) return;
