@@ -239,6 +239,36 @@ for (const { name, root, install, start, env, create, missing } of PROVIDERS) {
       expect(verified.code, verified.stderr).toBe(0);
     });
 
+    test('an input is scored again if only the manifest of its output was published', async () => {
+      await using gate = await Gate.open(server.url);
+      const cwd = scratch();
+      const [header, ...rows] = String(Buffer.concat([...generatePortfolio({ rows: 20, seed: 5 })]))
+        .trim()
+        .split('\n');
+      const pipeline = `model: credit-default\nsource: { type: file, path: '${root}/night/*.csv' }\nsink: { type: file, path: '${root}/scored/{name}.csv' }\n`; // biome-ignore format: one line
+      writeFileSync(path.join(cwd, 'p.yaml'), pipeline);
+      const options = { cwd, env: env(new URL(server.url.pathname, gate.url).href.replace(/\/$/, '')) };
+      const night = async (of: string[]) => {
+        await store.put('night/a.csv', Buffer.from(`${[header, ...of].join('\n')}\n`));
+        const { code, stdout } = await sluice(['run', 'p.yaml', '--json'], options);
+        return { code, before: code === 0 ? JSON.parse(stdout).inputsDoneBefore : null };
+      };
+      expect(await night(rows)).toEqual({ code: 0, before: 0 });
+      const first = String(await read(`${root}/scored/a.csv`)).split('\n');
+      // The sender exchanges two rows: the new output has the size of the old one.
+      const exchanged = [rows[1]!, rows[0]!, ...rows.slice(2)];
+      gate.rule = ({ method, path: call }) =>
+        /^P/.test(method) && /scored(\/|%2F)a\.csv(?!\.)/.test(call) ? 403 : 'pass';
+      expect(await night(exchanged)).toEqual({ code: 1, before: null });
+      expect(String(await read(`${root}/scored/a.csv`)).split('\n')).toEqual(first);
+      gate.rule = () => 'pass';
+      expect(await night(exchanged)).toEqual({ code: 0, before: 0 });
+      const scoreIn = (lines: string[], row: number) => lines[row]!.split(',').slice(1);
+      const second = String(await read(`${root}/scored/a.csv`)).split('\n');
+      expect([scoreIn(second, 1), scoreIn(second, 2)]).toEqual([scoreIn(first, 2), scoreIn(first, 1)]);
+      expect(await night(exchanged)).toEqual({ code: 0, before: 1 });
+    });
+
     test('calls whose answers are lost or refused are sent again, and the object is whole', async () => {
       // Every third call is answered with 503, every fourth is carried out but its answer is lost. The emulator of Google repeats the bytes of
       // calls that are sent again; the test below has the protocol of the service.

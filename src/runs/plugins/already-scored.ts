@@ -11,6 +11,7 @@ import type { ModelPackage } from '../../model/package/model-package.ts';
 import { canonicalJson } from '../../proof/canonical-json.ts';
 import { unseal } from '../../proof/envelope.ts';
 import { type Predicate, type ProvenFile, predicateOf } from '../../proof/statement.ts';
+import { isObject } from '../../storage/providers.ts';
 import { ControlTotals } from '../control-totals.ts';
 import type { RunPlugin } from '../plugin.ts';
 import type { RunStep } from '../same-files.ts';
@@ -26,17 +27,18 @@ interface RunIntended {
 
 /**
  * Compares the run with the manifest of the output: package, versions, options, gate, signer and input must be equal.
- * Output and rejects file must have the recorded sizes; `sluice verify` finds later changes of their content. Control
- * totals, which the manifest does not contain, must fit the input: if they do not, scoring it reports the difference.
+ * Output and rejects file must be those of the manifest: files by their size, because they are published together with
+ * it and `sluice verify` finds later changes; objects by their content, because an interrupted publication may have
+ * replaced only the manifest. Control totals, which the manifest does not contain, must fit the input: if they do not, scoring it reports the difference.
  * @throws SluiceError control_total_mismatch: a control file is missing or has no totals
  */
 async function isAlreadyScored(run: RunIntended, { input, output }: RunStep, list: string | null): Promise<boolean> {
   if (!isProven(run.spec, output)) return false;
   const manifest = await manifestOf(output.name, run.key);
   if (!manifest || !isSameRun(manifest, run, optionsOf(run.spec, input, output))) return false;
-  if (!(await hasSize(output.name, manifest.output))) return false;
+  if (!(await isAsPublished(output.name, manifest.output))) return false;
   const listed = list !== null && (await storedSize(list)) !== null;
-  if (manifest.list ? list === null || !(await hasSize(list, manifest.list)) : listed) return false;
+  if (manifest.list ? list === null || !(await isAsPublished(list, manifest.list)) : listed) return false;
   const { sha256 } = manifest.input.stored;
   if (!(await hasSize(input.name, manifest.input)) || (await digestOf(input.name)).sha256 !== sha256) return false;
   if (!input.totals) return true;
@@ -65,6 +67,9 @@ function isSameRun({ model, made_by, options }: Predicate, run: RunIntended, int
 
 const hasSize = async (file: string, { stored }: ProvenFile): Promise<boolean> =>
   (await storedSize(file)) === stored.bytes;
+
+const isAsPublished = async (file: string, proven: ProvenFile): Promise<boolean> =>
+  (await hasSize(file, proven)) && (!isObject(file) || (await digestOf(file)).sha256 === proven.stored.sha256);
 
 /** Skips inputs of a pattern that an earlier run already scored. */
 export const alreadyScoredPlugin: RunPlugin = {
