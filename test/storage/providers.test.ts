@@ -267,6 +267,14 @@ for (const { name, root, install, start, env, create, missing } of PROVIDERS) {
       const second = String(await read(`${root}/scored/a.csv`)).split('\n');
       expect([scoreIn(second, 1), scoreIn(second, 2)]).toEqual([scoreIn(first, 2), scoreIn(first, 1)]);
       expect(await night(exchanged)).toEqual({ code: 0, before: 1 });
+
+      const flags = ['-m', 'credit-default', '-o', `${root}/resumed/{name}.csv`, '--resume', '--workers', '1'];
+      const resumed = () => sluice(['score', `${root}/night/*.csv`, ...flags], options);
+      expect(await resumed()).toMatchObject({
+        code: 0,
+        stderr: expect.stringContaining('starting from the beginning'),
+      });
+      expect(await resumed()).toMatchObject({ code: 0, stderr: expect.stringContaining('was already scored') });
     });
 
     test('calls whose answers are lost or refused are sent again, and the object is whole', async () => {

@@ -251,7 +251,7 @@ export async function obstacleOf({ input, output, list, shared }: ResumedStep) {
     return { refused: false, why: 'several inputs share one rejects file; put {name} in its path' };
   }
   const away = [output.name, list].find((name) => name !== null && isObject(name));
-  if (away !== undefined) return { refused: true, why: `${away} is in object storage, which cannot be appended to` };
+  if (away !== undefined) return { refused: false, why: `${away} is in object storage, which cannot be appended to` };
   const file = input.query || isObject(input.name) ? null : await stat(input.name).catch(() => null);
   // A missing input is not an obstacle here; opening it reports the error.
   if (file?.isFile() === false) {
