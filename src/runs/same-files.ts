@@ -20,7 +20,7 @@ export interface RunFile {
 }
 
 /** Maximum number of conflicts in a message; a pattern may have thousands. */
-const TOLD = 20;
+const MOST_LISTED = 20;
 
 /**
  * Compares all files before the first byte is written. Existing files are compared by device and inode; other files by
@@ -42,9 +42,15 @@ export async function refuseSameFiles(inputs: readonly RunFile[], targets: reado
   };
   for (const file of inputs) await enter(file, true);
   for (const file of targets) await enter(file, false);
+  refuseConflicts(conflicts);
+}
+
+/** @throws SluiceError usage, if there are conflicts: their list, and `remedy` below it */
+export function refuseConflicts(conflicts: readonly string[], remedy?: string): void {
   if (conflicts.length === 0) return;
-  const more = conflicts.length > TOLD ? [`and ${conflicts.length - TOLD} more`] : [];
-  throw new SluiceError('usage', [...conflicts.slice(0, TOLD), ...more].join('\n'));
+  const more = conflicts.length > MOST_LISTED ? [`and ${conflicts.length - MOST_LISTED} more`] : [];
+  const lines = [...conflicts.slice(0, MOST_LISTED), ...more, ...(remedy === undefined ? [] : [remedy])];
+  throw new SluiceError('usage', lines.join('\n'));
 }
 
 const overwrites = (file: RunFile, other: RunFile): string =>

@@ -16,6 +16,7 @@ import {
   type RecordMark,
 } from '../../io/source/record-marks.ts';
 import { type Endpoint, inputFormatOf, outputName } from '../endpoint-specs.ts';
+import { refuseConflicts } from '../same-files.ts';
 import { namedPlan, type Piece, type PlannedFile, type ShardPlan } from './shard-plan.ts';
 
 interface ShardPlanOptions {
@@ -29,9 +30,6 @@ interface ShardPlanOptions {
   onRead?: (bytes: number, of: number) => void;
   signal?: AbortSignal;
 }
-
-/** Maximum number of conflicts in a message. */
-const TOLD = 20;
 
 /** A compressed byte counts as this many uncompressed bytes. */
 const PACKED = 4;
@@ -65,15 +63,12 @@ function refuseSameNames(inputs: readonly Endpoint[]): void {
     if (other === undefined) known.set(stem, input.name);
     return other === undefined ? [] : [`${other} and ${input.name} would both be written to ${stem}`];
   });
-  if (conflicts.length === 0) return;
-  const more = conflicts.length > TOLD ? [`and ${conflicts.length - TOLD} more`] : [];
-  const told = [...conflicts.slice(0, TOLD), ...more, 'rename the files, or plan each folder alone'];
-  throw new SluiceError('usage', told.join('\n'));
+  refuseConflicts(conflicts, 'rename the files, or plan each folder alone');
 }
 
 /**
- * @throws SluiceError usage: an input is a stream, or two have the same name | input_not_found | input_unreadable | input_changed | header_mismatch |
- *   foreign_content | truncated_input
+ * @throws SluiceError usage: an input is a stream, or two have the same name | input_not_found | input_unreadable |
+ *   input_changed | header_mismatch | foreign_content | truncated_input
  */
 export async function planShards({
   inputs,
