@@ -143,7 +143,7 @@ async function selectOf(client: Database, settings: QuerySettings, options: Quer
     const column = columns.get(field.name);
     const plain = column === undefined && (field.name === outcome || !isPassed(field.name, options));
     const value = column ? ofModel(field, column) : plain ? `q.${sqlIdentifier(field.name)}` : asToken(field);
-    return `${value} AS ${sqlIdentifier(field.name)}`;
+    return `${fields.length === 1 ? neverBlank(value) : value} AS ${sqlIdentifier(field.name)}`;
   });
   const order = key === undefined ? '' : ` ORDER BY ${listOf(key)}`;
   const inner = key === undefined ? from : `(SELECT * FROM ${from} AS s${order})`;
@@ -207,19 +207,25 @@ function ofModel({ name, type }: Field, column: ColumnSpec): string {
   const value = isDecimal && isWord ? `trim_scale(${number})` : isText(type) ? textOf(as, type) : number;
   const missing = column.missing?.values ?? [''];
   const absent = missing.includes('') ? null : missing[0];
+  // An empty text is neither a number nor a truth value, so such a row is rejected. As a category it would be unseen.
+  if (absent === undefined && isWord)
+    throw new SluiceError(
+      'database_refused',
+      `the column ${name}: the model has no text for a missing value, so NULL would become an empty text; add a text to missing.values of the column in model.yaml`,
+    );
+  const or = absent === null || absent === undefined ? null : literalOf(absent);
   if (type === BOOL) {
     const [yes, no] = wordsOf(column);
-    const or = absent === null || absent === undefined ? '' : ` ELSE ${literalOf(absent)}`;
-    return `CASE WHEN ${value} THEN ${literalOf(yes)} WHEN NOT ${value} THEN ${literalOf(no)}${or} END`;
+    return `CASE WHEN ${value} THEN ${literalOf(yes)} WHEN NOT ${value} THEN ${literalOf(no)} ELSE ${or} END`;
   }
-  if (absent === null) return value;
-  if (absent !== undefined) return `coalesce(${value}::text, ${literalOf(absent)})`;
-  if (!TEXTS.has(type) || column.kind === 'number' || column.kind === 'boolean') return value;
-  throw new SluiceError(
-    'database_refused',
-    `the column ${name}: the model has no text for a missing value, so NULL would become an empty text; replace NULL in the query`,
-  );
+  return or === null ? value : `coalesce(${value}::text, ${or})`;
 }
+
+/**
+ * An expression that is never NULL. If a row has a single column, COPY writes NULL as a blank line, which is no record.
+ * It writes an empty text as `""`.
+ */
+const neverBlank = (value: string): string => `coalesce((${value})::text, '')`;
 
 const isText = (type: number): boolean => type === BPCHAR || JSONS.has(type);
 /** Text without padding, or the text of a JSON value: of a string without its quotes; of null it is NULL. */

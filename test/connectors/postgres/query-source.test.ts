@@ -117,7 +117,7 @@ requirePostgres('a query as the source', () => {
     const codes = { 230: 0, '1.5': 1 };
     const manifest = { inputs: [], columns: [column('branch', 'category', { codes })] } as unknown as Manifest;
     const query = 'SELECT * FROM (VALUES (230.00::numeric), (1.50), (NULL)) AS v(branch)';
-    expect(await read({ query }, { manifest })).toBe('branch\n230\n1.5\n\n');
+    expect(await read({ query }, { manifest })).toBe('branch\n230\n1.5\n""\n');
     expect(await read({ query: 'SELECT 230 AS branch' }, { manifest })).toBe('branch\n230\n');
   });
 
@@ -150,17 +150,37 @@ requirePostgres('a query as the source', () => {
     expect(await read({ query }, { passthrough: '*' })).toBe('amount,other\n1,null\n');
   });
 
-  test('a model without a text for a missing value: NULL is not taken for an empty one', async () => {
-    const manifest = {
-      inputs: [],
-      columns: [column('branch', 'text', { missing: { values: [] } })],
-    } as unknown as Manifest;
-    const error = await failure(read({ table: 'loans' }, { manifest }));
-    expect([error.code, error.message]).toEqual([
-      'database_refused',
-      'the column branch: the model has no text for a missing value, so NULL would become an empty text; replace NULL in the query',
-    ]);
+  test('a row whose only column is NULL is a record, not a blank line', async () => {
+    for (const [type, value] of [
+      ['numeric', '2.5'],
+      ['boolean', 'true'],
+      ['text', 'B'],
+    ]) {
+      const kind = type === 'numeric' ? 'number' : type === 'boolean' ? 'boolean' : 'text';
+      const manifest = { inputs: [], columns: [column('branch', kind)] } as unknown as Manifest;
+      const query = `SELECT * FROM (VALUES (NULL::${type}), ('${value}'), (NULL)) AS v(branch)`;
+      expect(await read({ query }, { manifest }), type).toBe(`branch\n""\n${value}\n""\n`);
+    }
   });
+
+  test.each(["'B'::text", "'B'::citext", "'B'::initial", '230', 'true'])(
+    'a model without a text for a missing value: NULL of %s is not taken for an empty one',
+    async (value) => {
+      await server.query(
+        "CREATE EXTENSION IF NOT EXISTS citext; DROP TYPE IF EXISTS initial; CREATE TYPE initial AS ENUM ('B')",
+      );
+      const codes = value === '230' ? { 230: 0 } : value === 'true' ? { true: 0, false: 1 } : undefined;
+      const kind = codes ? 'category' : 'text';
+      const missing = { values: [] };
+      const manifest = { numbers: 'accept', inputs: [], columns: [column('branch', kind, { codes, missing })] };
+      const query = `SELECT ${value} AS branch UNION ALL SELECT NULL`;
+      const error = await failure(read({ query }, { manifest: manifest as unknown as Manifest }));
+      expect([error.code, error.message]).toEqual([
+        'database_refused',
+        'the column branch: the model has no text for a missing value, so NULL would become an empty text; add a text to missing.values of the column in model.yaml',
+      ]);
+    },
+  );
 
   test('one snapshot: what is committed while it is read is not in it', async () => {
     await server.query(
