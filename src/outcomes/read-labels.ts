@@ -62,6 +62,8 @@ export async function readLabels(
   ];
   const words = outcomesByWord(options);
   const faults = new RowFaults();
+  // Outcomes without a month, before any row has one. They are errors if a later row has one, as JSON permits.
+  const undated = new RowFaults();
   const counts: LabelCounts = { rows: 0, repeated: 0, months: false };
   for await (const batch of source.rows(columns, signal)) {
     const [keys, outcomes, months] = [batch.records && key === null ? batch.records.keys : batch.texts[KEY]!, batch.texts[OUTCOME]!, batch.texts[MONTH]]; // biome-ignore format: one line
@@ -84,10 +86,15 @@ export async function readLabels(
       else if (came === undefined) fault(outcome, 'bad_boolean', 'not a configured outcome label');
       else if (counts.months && at === NO_MONTH && came !== UNKNOWN)
         fault(month!.column, 'bad_time', MONTH_WORDS[month!.kind]);
-      else if (!ledger.label(plainField(name), came, at, batch.records?.times[row])) counts.repeated++;
+      else {
+        if (month !== null && at === NO_MONTH && came !== UNKNOWN)
+          undated.add(batch.placeOf(row), { code: 'bad_time', column: month.column, message: MONTH_WORDS[month.kind] });
+        if (!ledger.label(plainField(name), came, at, batch.records?.times[row])) counts.repeated++;
+      }
     }
   }
-  faults.refuse(source.name);
+  if (counts.months) undated.append(faults);
+  (counts.months ? undated : faults).refuse(source.name);
   if (counts.repeated > 0 && options.onDuplicate === 'refuse') {
     const many = counts.repeated === 1 ? 'one row has' : `${counts.repeated} rows have`;
     throw new SluiceError('outcomes_invalid', `${source.name}: ${many} a duplicate key`);

@@ -31,7 +31,7 @@ export interface RowBatch {
   placeOf(row: number): number;
   /** For each requested column, the text of each row; null: the row has no value. */
   readonly texts: readonly (readonly (string | null)[])[];
-  /** For each requested column, whether the header or the first record contains it. */
+  /** For each requested column, whether the header, or any record so far, contains it. In JSON, its value may be null. */
   readonly has: readonly boolean[];
   /** The rows that could not be read, in order. Their texts are undefined. */
   readonly faults: readonly RowFault[];
@@ -72,6 +72,12 @@ export class RowFaults {
     if (this.#told.length < TOLD) this.#told.push({ code, message, row, ...(column === null ? {} : { column }) });
   }
 
+  /** Adds the errors of `other`, which are those of later rows. */
+  append(other: RowFaults): void {
+    this.#count += other.#count;
+    this.#told.push(...other.#told.slice(0, TOLD - this.#told.length));
+  }
+
   /** Throws if there were invalid rows. @throws SluiceError outcomes_invalid */
   refuse(name: string): void {
     if (this.#count === 0) return;
@@ -90,15 +96,16 @@ const fault = (code: Fault['code'], column: string | null, message: string): Fau
 
 export class ObjectColumns {
   readonly #columns: readonly WantedColumn[];
-  #has: boolean[] | null = null;
+  readonly #has: boolean[];
 
   constructor(columns: readonly WantedColumn[]) {
     this.#columns = columns;
+    this.#has = columns.map(() => false);
   }
 
-  /** For each column, whether the first object has it. */
+  /** For each column, whether any object so far has it. The first one can be rejected, or lack what it does not know. */
   get has(): readonly boolean[] {
-    return this.#has ?? this.#columns.map(() => false);
+    return this.#has;
   }
 
   newTexts(rows: number): (string | null)[][] {
@@ -121,10 +128,12 @@ export class ObjectColumns {
     if (typeof object !== 'object' || object === null || Array.isArray(object)) {
       return fault('not_an_object', null, 'the record is not a JSON object');
     }
-    const values = this.#columns.map(
-      ({ name }) => memberOf(object as Record<string, unknown>, name) ?? ownValue(otherwise, name),
-    );
-    this.#has ??= values.map((value) => value !== undefined);
+    const values = this.#columns.map(({ name }, c) => {
+      const own = memberOf(object as Record<string, unknown>, name);
+      const value = own ?? ownValue(otherwise, name);
+      this.#has[c] ||= own !== undefined || value !== undefined;
+      return value;
+    });
     for (const [c, column] of this.#columns.entries()) {
       if (column.orError && !hasMember(object as Record<string, unknown>, column.name, otherwise)) {
         return fault('missing_column', column.name, 'the object has neither this member nor an error: no prediction');

@@ -361,6 +361,25 @@ test('of several labels of a key the newest counts, whichever partition is read 
   expect(withdrawn.groups[0]).toMatchObject({ rows: 1, negatives: 1 });
 });
 
+test('the months of the labels count, whichever of their rows has the first', async () => {
+  const predictions = ['a', 'b'].map((id) => ({ id, probability: 0.5, month: '2026-01' }));
+  // The outcome of the first application, and so its month, is not known yet.
+  const labels = [{ id: 'z', ok: null, month: null }, ...['a', 'b'].map((id) => ({ id, ok: 1, month: '2026-03' }))];
+  const options = { month: { column: 'month', kind: 'month' }, predictions: { model: 'credit:1' } } as const;
+  const folder = scratch();
+  const monthsOf = async (said: RowSource) => {
+    const of = fileOf(writeTable(path.join(folder, 'predictions.csv'), predictions, 'csv'));
+    return (await measure(said, [of], options)).groups.map(({ month }) => month).filter((month) => month !== null);
+  };
+  for (const format of FORMATS)
+    expect(await monthsOf(fileOf(writeTable(path.join(folder, `labels.${format}`), labels, format))), format).toEqual(['2026-03']); // biome-ignore format: one line
+  const sparse = (first: string) => textSource(`${first}\n${tableText(labels.slice(1), 'ndjson')}`, 'ndjson', 'labels');
+  expect(await monthsOf(sparse('{"id":"z"}'))).toEqual(['2026-03']);
+  const many = Array.from({ length: 5000 }, (_, i) => `{"id":"${i}","ok":1}`).join('\n');
+  for (const undated of ['{"id":"z","ok":1}', many])
+    await expect(monthsOf(sparse(undated))).rejects.toMatchObject({ code: 'outcomes_invalid', details: expect.arrayContaining([{ code: 'bad_time', column: 'month', row: 1, message: expect.anything() }]) }); // biome-ignore format: one line
+});
+
 test('one outcome only has no AUC, and everything else', async () => {
   const report = await measure(textSource('id,ok\nA,1\nB,1\n', 'csv'), [textSource(SCORED, 'csv')]);
   const [group] = report.groups;
