@@ -15,6 +15,8 @@ interface WriterOptions {
   topic: string;
   /** The topic for dead letters of records that are too large for `topic` and have an `origin`. */
   deadLetterTopic?: string;
+  /** What the records are. A dead letter that is too large for `topic` is truncated. Default: output. */
+  as?: 'output' | 'dead_letter';
   /** Default: none. */
   compression?: BatchCompression;
 }
@@ -73,14 +75,15 @@ export class TopicWriter implements AsyncDisposable {
   }
 
   async #write(records: readonly OutgoingRecord[]): Promise<void> {
-    const { topic, compression = 'none', deadLetterTopic = null } = this.#options;
+    const { topic, compression = 'none', as = 'output' } = this.#options;
+    const deadLetterTopic = as === 'dead_letter' ? topic : (this.#options.deadLetterTopic ?? null);
     const directory = this.#directory;
     const planner = new SendPlanner({ directory, compression, outputTopic: topic, deadLetterTopic });
     try {
       const { partitions } = await directory.facts(topic);
       const partition = this.#turn++ % partitions;
       const placed = records.map((r) => (r.key === null && !r.origin && !r.topic ? { partition, ...r } : r));
-      await planner.add(placed, 'output');
+      await planner.add(placed, as);
       await this.#producer.write(planner.finish().rounds);
     } catch (error) {
       if (error instanceof SluiceError) throw error;

@@ -76,7 +76,11 @@ export class FileAnswers implements AnswerSink {
   static async open(spec: TopicSpec<FileSink>, context: RunContext): Promise<FileAnswers> {
     const letters =
       spec.dead_letter?.type === 'kafka'
-        ? await TopicWriter.open({ connection: connectionOf(spec.kafka), topic: spec.dead_letter.topic })
+        ? await TopicWriter.open({
+            connection: connectionOf(spec.kafka),
+            topic: spec.dead_letter.topic,
+            as: 'dead_letter',
+          })
         : null;
     return new FileAnswers(spec, context, letters);
   }

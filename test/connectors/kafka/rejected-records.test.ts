@@ -6,7 +6,7 @@ import { scratch, sluiceHere } from '../../support/cli.ts';
 import { someApplications } from '../../support/kafka/applications.ts';
 import { KafkaCluster } from '../../support/kafka/cluster.ts';
 import { requireKafka } from '../../support/kafka/require.ts';
-import { eachRecord, produce } from '../../support/kafka/topics.ts';
+import { eachRecord, produce, readTopic } from '../../support/kafka/topics.ts';
 import { requirePostgres } from '../../support/postgres/require.ts';
 import { startPostgres } from '../../support/postgres/server.ts';
 
@@ -118,6 +118,43 @@ kafka: { brokers: ["${cluster.brokers[0]}"] }
     const { code, stderr } = await sluiceHere(['run', 'p.yaml'], { cwd: folder });
     expect([code, stderr]).toEqual([1, expect.stringMatching(/record is also a member.*\[header_mismatch\]/s)]);
     expect(readdirSync(folder)).toEqual(['p.yaml']);
+  });
+
+  test('topic → files: a record that is larger than the dead letter topic accepts becomes a truncated dead letter', async () => {
+    const folder = scratch();
+    const topic = await cluster.createTopic('large', 1, { 'max.message.bytes': '4000000' });
+    const letters = await cluster.createTopic('large-dlq', 1, { 'max.message.bytes': '20000' });
+    const large = application({ application_id: 'A-1', amount: 'many', more: 'x'.repeat(1_000_000) });
+    await produce(cluster, topic, [
+      { key: 'k0', value: application({ application_id: 'A-0' }), partition: 0 },
+      { key: 'k1', value: large, partition: 0 },
+      { key: 'k2', value: application({ application_id: 'A-2' }), partition: 0 },
+    ]);
+    writeFileSync(
+      path.join(folder, 'p.yaml'),
+      `model: credit-default
+source: { type: kafka, topic: ${topic}, group: large, until_caught_up: true }
+score: { workers: 1, passthrough: [application_id] }
+sink: { type: file, path: "out/{partition}-{offset}.ndjson" }
+dead_letter: { type: kafka, topic: ${letters} }
+kafka: { brokers: ["${cluster.brokers[0]}"] }
+`,
+    );
+    const { code, stderr, stdout } = await sluiceHere(['run', 'p.yaml', '--json'], { cwd: folder });
+    expect(code, stderr).toBe(3);
+    expect(JSON.parse(stdout)).toMatchObject({ rows: 3, scored: 2, rejected: 1 });
+    const [file] = readdirSync(path.join(folder, 'out'));
+    const lines = readFileSync(path.join(folder, 'out', file!), 'utf8')
+      .trimEnd()
+      .split('\n');
+    expect(lines.map((line) => JSON.parse(line).application_id)).toEqual(['A-0', 'A-2']);
+    const [letter, ...others] = await readTopic(cluster, letters);
+    expect(others).toEqual([]);
+    expect(letter).toMatchObject({
+      key: 'k1',
+      headers: { 'sluice-error-offset': '1', 'sluice-error-truncated-from': String(large.length) },
+    });
+    expect(large.startsWith(letter!.value!)).toBe(true);
   });
 
   requirePostgres('with a database', () => {
