@@ -165,7 +165,8 @@ async function restore(f: CommitFile): Promise<void> {
   await gone(f.backup);
 }
 
-async function inode(file: string): Promise<number | null> {
+/** The inode of a file; null: the file does not exist. */
+export async function inode(file: string): Promise<number | null> {
   try {
     return (await stat(file)).ino;
   } catch (cause) {

@@ -11,6 +11,7 @@ import {
   type CommitFile,
   dropBackups,
   gone,
+  inode,
   rollBack,
   rollForward,
   syncFolder,
@@ -328,6 +329,7 @@ const newToken = (): string => randomBytes(6).toString('hex');
 
 /** Publishes the staged files. A single file needs no journal, because one rename is atomic. */
 async function putInPlace(staged: readonly CommitFile[], log: Log): Promise<void> {
+  await requireTemporary(staged);
   const alone = staged.length === 1;
   const { files, journal } = alone
     ? { files: await withPredecessors(staged), journal: null }
@@ -341,6 +343,21 @@ async function putInPlace(staged: readonly CommitFile[], log: Log): Promise<void
   // The commit is complete now. If removing the remaining files fails, the next run removes them.
   if (journal !== null) await gone(journal).catch(() => {});
   await dropBackups(files);
+}
+
+/**
+ * Checks that nobody has removed a temporary file. `rollForward` skips missing files, because it also completes commits
+ * that have already published some of them.
+ * @throws SluiceError output_failed
+ */
+async function requireTemporary(staged: readonly CommitFile[]): Promise<void> {
+  for (const { target, temporary } of staged) {
+    if (temporary === null || (await inode(temporary)) !== null) continue;
+    throw new SluiceError(
+      'output_failed',
+      `${target} could not be written: its temporary file ${path.basename(temporary)} was removed during the run`,
+    );
+  }
 }
 
 interface Begun {

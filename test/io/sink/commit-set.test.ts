@@ -43,6 +43,26 @@ test('aborted, it leaves what was there', async () => {
   expect(filesOf(folder)).toEqual({ 'out.csv': 'old', 'list.csv': 'old' });
 });
 
+test.each([
+  ['the only output', ['out.csv'], 'out.csv'],
+  ['the output', ['out.csv', 'list.csv'], 'out.csv'],
+  ['the file beside the output', ['out.csv', 'list.csv'], 'list.csv'],
+])('a temporary file that was removed during the run is reported, and nothing changes: %s', async (_, names, gone) => {
+  const folder = scratch();
+  const set = new CommitSet();
+  for (const name of names) {
+    writeFileSync(path.join(folder, name), 'old');
+    await write(set, path.join(folder, name), 'new', name !== 'out.csv');
+  }
+  const [temporary] = readdirSync(folder).filter((name) => name.startsWith(`.${gone}.`));
+  rmSync(path.join(folder, temporary!));
+  await expect(set.publish()).rejects.toMatchObject({
+    code: 'output_failed',
+    message: expect.stringContaining(`its temporary file ${temporary} was removed`),
+  });
+  expect(filesOf(folder)).toEqual(Object.fromEntries(names.map((name) => [name, 'old'])));
+});
+
 test('a member that is not whole is dropped, and one that is aborted does not disturb the others', async () => {
   const folder = scratch();
   const set = new CommitSet();
