@@ -90,7 +90,7 @@ export class TopicReader implements AsyncDisposable {
       skipped: (partition, next) => this.#receive(partition, [], next),
       reset: (partition, offset) => observer?.onReset?.({ partition, offset }),
       restarting: (error) => observer?.onRestart?.({ reason: saysOf(error) }),
-      failed: (error) => this.#fail(error),
+      failed: (error) => this.fail(error),
       ...(observer?.onLog ? { log: observer.onLog.bind(observer) } : {}),
     });
     this.#inFlight = new InFlight({
@@ -202,6 +202,12 @@ export class TopicReader implements AsyncDisposable {
     };
   }
 
+  /** Ends the iteration with an error. After the first call, further calls have no effect. */
+  fail(error: SluiceError): void {
+    this.#failure ??= error;
+    this.#drop();
+  }
+
   /** Leaves the group and ends the iteration. Idempotent. */
   async stop(): Promise<void> {
     this.#ended = true;
@@ -242,7 +248,7 @@ export class TopicReader implements AsyncDisposable {
         return await this.#pump(buffer);
       } catch (error) {
         const failure = kafkaError(error, `partition ${partition} of ${topic}`);
-        if (isHopeless(failure) || failure.code === 'database_refused') return this.#fail(failure);
+        if (isHopeless(failure) || failure.code === 'database_refused') return this.fail(failure);
         await sleep(backoffMs(failures));
       }
     }
@@ -307,11 +313,6 @@ export class TopicReader implements AsyncDisposable {
     this.#inFlight.clear();
     this.#waiting.length = 0;
     this.#changed();
-  }
-
-  #fail(error: SluiceError): void {
-    this.#failure ??= error;
-    this.#drop();
   }
 
   #change(): Promise<void> {

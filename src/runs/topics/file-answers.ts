@@ -10,6 +10,7 @@ import { deadLetter, letterReasonOf } from '../../connectors/kafka/dlq/dead-lett
 import type { PlacedBatch, TopicReader } from '../../connectors/kafka/topic-reader.ts';
 import { TopicWriter } from '../../connectors/kafka/topic-writer.ts';
 import { epochMs, startInterval, stopTimer } from '../../core/clock.ts';
+import { asSluiceError } from '../../core/errors.ts';
 import { words } from '../../core/log.ts';
 import type { ByteSink } from '../../io/sink/byte-sink.ts';
 import { compressedSink } from '../../io/sink/compressed-sink.ts';
@@ -116,7 +117,11 @@ export class FileAnswers implements AnswerSink {
     const now = epochMs();
     for (const [partition, file] of this.#files) {
       const isDue = now - file.opened >= this.#spec.sink.roll_ms;
-      if (isDue || !this.#reader!.isCurrent(file)) this.#inTurn(() => this.#publish(partition)).catch(() => {});
+      if (!isDue && this.#reader!.isCurrent(file)) continue;
+      // The next batch would report the error too, but it may arrive much later.
+      this.#inTurn(() => this.#publish(partition)).catch((error: unknown) =>
+        this.#reader!.fail(asSluiceError(error, 'internal_error')),
+      );
     }
   }
 

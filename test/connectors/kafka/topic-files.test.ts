@@ -2,7 +2,7 @@
 // every rejected record is a dead letter.
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { afterAll, beforeAll, expect } from 'vitest';
 import { MAIN, scratch } from '../../support/cli.ts';
@@ -97,6 +97,13 @@ kafka: { brokers: ["${cluster.brokers[0]}"], session_timeout_ms: 2000 }
           .sort((a, b) => Number(a) - Number(b));
       },
       hasOpenFile: () => existsSync(path.join(folder, 'out')) && readdirSync(path.join(folder, 'out')).length > 0,
+      /** Removes the temporary files. Returns how many there were. */
+      removeOpenFiles(): number {
+        const out = path.join(folder, 'out');
+        const open = existsSync(out) ? readdirSync(out).filter((name) => name.endsWith('.partial')) : [];
+        for (const name of open) rmSync(path.join(out, name));
+        return open.length;
+      },
       letters: async (): Promise<number[]> =>
         (await readTopic(cluster, letters))
           .map(({ value }) => JSON.parse(String(value)).id as number)
@@ -126,6 +133,24 @@ kafka: { brokers: ["${cluster.brokers[0]}"], session_timeout_ms: 2000 }
       for (const member of [...run.members]) await run.end(member, 'SIGTERM');
       expect(run.places(), run.words).toEqual(scored(run.sent));
       expect(await run.letters()).toEqual(rejected(run.sent));
+    } finally {
+      for (const member of [...run.members]) await run.end(member, 'SIGKILL');
+    }
+  });
+
+  checkTest('a file that cannot be published ends the run, although no further record arrives', async () => {
+    const run = await started('unpublished', 'roll_ms: 5000');
+    try {
+      const member = run.join();
+      await run.send();
+      await until(() => run.removeOpenFiles() > 0, `an open file: ${run.words}`);
+      await until(() => member.exitCode !== null, `the end of the run: ${run.words}`);
+      expect([member.exitCode, run.words]).toEqual([1, expect.stringContaining('[output_failed]')]);
+      run.members.splice(0);
+      run.join();
+      await run.published();
+      expect(run.places(), run.words).toEqual(scored(run.sent));
+      expect([...new Set(await run.letters())]).toEqual(rejected(run.sent));
     } finally {
       for (const member of [...run.members]) await run.end(member, 'SIGKILL');
     }
