@@ -346,7 +346,7 @@ async function putInPlace(staged: readonly CommitFile[], log: Log): Promise<void
 }
 
 /**
- * Checks that nobody has removed a temporary file. `rollForward` skips missing files, because it also completes commits
+ * Checks that all temporary files still exist. `rollForward` skips missing files, because it also completes commits
  * that have already published some of them.
  * @throws SluiceError output_failed
  */
