@@ -76,19 +76,22 @@ export async function readLabels(
       }
       // Without a value, a record has no key in a column.
       if (key !== null && batch.records?.gone[row]) continue;
-      const fault = (column: string | null, code: 'missing_value' | 'bad_boolean' | 'bad_time', message: string) =>
-        faults.add(batch.placeOf(row), { code, column, message });
+      const fault = (
+        column: string | null,
+        code: 'missing_value' | 'bad_boolean' | 'bad_time',
+        message: string,
+        into = faults,
+      ) => into.add(batch.placeOf(row), { code, column, message });
       const name = keys[row];
       const word = outcomes[row] ?? '';
       const came = words.get(word);
       const at = counts.months ? monthIn(months![row] ?? '', month!) : NO_MONTH;
+      const lacksMonth = month !== null && at === NO_MONTH && came !== UNKNOWN;
       if (name === null || name === undefined || name === '') fault(key, 'missing_value', 'the key is missing');
       else if (came === undefined) fault(outcome, 'bad_boolean', 'not a configured outcome label');
-      else if (counts.months && at === NO_MONTH && came !== UNKNOWN)
-        fault(month!.column, 'bad_time', MONTH_WORDS[month!.kind]);
+      else if (lacksMonth && counts.months) fault(month.column, 'bad_time', MONTH_WORDS[month.kind]);
       else {
-        if (month !== null && at === NO_MONTH && came !== UNKNOWN)
-          undated.add(batch.placeOf(row), { code: 'bad_time', column: month.column, message: MONTH_WORDS[month.kind] });
+        if (lacksMonth) fault(month.column, 'bad_time', MONTH_WORDS[month.kind], undated);
         if (!ledger.label(plainField(name), came, at, batch.records?.times[row])) counts.repeated++;
       }
     }

@@ -55,12 +55,12 @@ export interface RowSource {
 }
 
 /** Maximum number of reported errors. */
-const TOLD = 20;
+const MOST_LISTED = 20;
 
 /** Counts the invalid rows of an input and collects the first errors. */
 export class RowFaults {
   #count = 0;
-  readonly #told: ErrorDetail[] = [];
+  readonly #listed: ErrorDetail[] = [];
 
   get count(): number {
     return this.#count;
@@ -69,20 +69,21 @@ export class RowFaults {
   /** `row`: row number in the input, from 1. */
   add(row: number, { code, column, message }: Omit<RowFault, 'row'>): void {
     this.#count++;
-    if (this.#told.length < TOLD) this.#told.push({ code, message, row, ...(column === null ? {} : { column }) });
+    if (this.#listed.length < MOST_LISTED)
+      this.#listed.push({ code, message, row, ...(column === null ? {} : { column }) });
   }
 
   /** Adds the errors of `other`, which are those of later rows. */
   append(other: RowFaults): void {
     this.#count += other.#count;
-    this.#told.push(...other.#told.slice(0, TOLD - this.#told.length));
+    this.#listed.push(...other.#listed.slice(0, MOST_LISTED - this.#listed.length));
   }
 
   /** Throws if there were invalid rows. @throws SluiceError outcomes_invalid */
   refuse(name: string): void {
     if (this.#count === 0) return;
     const rows = this.#count === 1 ? 'one row' : `${this.#count} rows`;
-    throw new SluiceError('outcomes_invalid', `${name}: ${rows} cannot be used`, { details: this.#told });
+    throw new SluiceError('outcomes_invalid', `${name}: ${rows} cannot be used`, { details: this.#listed });
   }
 }
 
@@ -103,7 +104,7 @@ export class ObjectColumns {
     this.#has = columns.map(() => false);
   }
 
-  /** For each column, whether any object so far has it. The first one can be rejected, or lack what it does not know. */
+  /** For each column, whether any object so far has it. The first one may be rejected, or lack unknown values. */
   get has(): readonly boolean[] {
     return this.#has;
   }
@@ -128,17 +129,13 @@ export class ObjectColumns {
     if (typeof object !== 'object' || object === null || Array.isArray(object)) {
       return fault('not_an_object', null, 'the record is not a JSON object');
     }
-    const values = this.#columns.map(({ name }, c) => {
-      const own = memberOf(object as Record<string, unknown>, name);
-      const value = own ?? ownValue(otherwise, name);
-      this.#has[c] ||= own !== undefined || value !== undefined;
-      return value;
-    });
+    const found = object as Record<string, unknown>;
+    for (const [c, { name }] of this.#columns.entries()) this.#has[c] ||= hasMember(found, name, otherwise);
     for (const [c, column] of this.#columns.entries()) {
-      if (column.orError && !hasMember(object as Record<string, unknown>, column.name, otherwise)) {
+      if (column.orError && !Object.hasOwn(found, 'error') && !hasMember(found, column.name, otherwise)) {
         return fault('missing_column', column.name, 'the object has neither this member nor an error: no prediction');
       }
-      const value = bare(values[c]);
+      const value = bare(memberOf(found, column.name) ?? ownValue(otherwise, column.name));
       if (value === undefined || value === null) continue;
       if (typeof value === 'object')
         return fault('bad_type', column.name, 'a text, a number, true or false is expected');
@@ -151,9 +148,9 @@ export class ObjectColumns {
   }
 }
 
-/** Whether the object is a prediction: it has the member (which may be null) or an error. */
+/** Whether the object, or `otherwise`, has the member, which may be null. */
 const hasMember = (object: Record<string, unknown>, name: string, otherwise: Record<string, unknown>): boolean =>
-  Object.hasOwn(object, 'error') || memberOf(object, name) !== undefined || ownValue(otherwise, name) !== undefined;
+  memberOf(object, name) !== undefined || ownValue(otherwise, name) !== undefined;
 
 function memberOf(object: Record<string, unknown>, name: string): unknown {
   if (name === '') return undefined;

@@ -321,8 +321,9 @@ export class RunFindings {
     this.#all.restore(this.#current.save());
     const limits = this.#limits;
     if (!this.#reported && !limits) return;
-    const drift = () => this.#plan && driftReport(this.#plan, this.#current.driftOf(this.#plan));
-    const gate = limits ? judgeGate(limits, counts, drift(), this.#current.rejectedByColumn) : null;
+    const gate = limits
+      ? judgeGate(limits, counts, this.#driftOf(this.#current), this.#current.rejectedByColumn)
+      : null;
     const details = this.inputs.length < KEPT_DETAILS ? counts.details : [];
     this.inputs.push({ input, counts: { ...counts, rejectedByCode: { ...counts.rejectedByCode }, details }, gate });
     if (gate) refuseStopped(input, gate, counts);
@@ -349,13 +350,16 @@ export class RunFindings {
    * if no drift is measured.
    */
   report(): DriftReport | null {
-    const covered = this.#isPublished ? this.#published : this.#all;
-    return this.#plan && driftReport(this.#plan, covered.driftOf(this.#plan));
+    return this.#driftOf(this.#isPublished ? this.#published : this.#all);
   }
 
-  /** The same by the reference of the model; empty if no row was measured. */
+  /** `report()` by the reference of the model; empty if no row was measured. */
   reports(): DriftReports {
     const report = this.report();
     return report && report.rows > 0 ? { [this.#model!.ref]: report } : {};
+  }
+
+  #driftOf(tallies: TallyAccumulator): DriftReport | null {
+    return this.#plan && driftReport(this.#plan, tallies.driftOf(this.#plan));
   }
 }

@@ -213,7 +213,7 @@ function ofModel({ name, type }: Field, column: ColumnSpec): string {
       'database_refused',
       `the column ${name}: the model has no text for a missing value, so NULL would become an empty text; add a text to missing.values of the column in model.yaml`,
     );
-  const or = absent === null || absent === undefined ? null : literalOf(absent);
+  const or = absent ? literalOf(absent) : null;
   if (type === BOOL) {
     const [yes, no] = wordsOf(column);
     return `CASE WHEN ${value} THEN ${literalOf(yes)} WHEN NOT ${value} THEN ${literalOf(no)} ELSE ${or} END`;

@@ -122,16 +122,15 @@ function tellSummary(
 ): void {
   const { totals } = account;
   const found = findings.inputs;
-  const drift = driftOfRun(account, findings);
   const stopped = found.some(({ gate }) => gate?.verdict === 'stopped');
   const failed = result === null && !isEndless(spec.source);
   if (failed && totals.rows === 0 && !(stopped && options.json)) return;
   if (options.json) {
-    const text = `${JSON.stringify(summaryOf(spec, totals, result, seconds, drift, found))}\n`;
+    const text = `${JSON.stringify(summaryOf(spec, totals, result, seconds, driftOfRun(account, findings), found))}\n`;
     (spec.sink.type === 'stdio' ? process.stderr : process.stdout).write(text);
   } else if (!options.quiet && !isEndless(spec.source)) {
     const width = process.stderr.isTTY ? (process.stderr.columns ?? 80) : null;
-    process.stderr.write(summaryText(spec, totals, result, seconds, drift, found, width));
+    process.stderr.write(summaryText(spec, totals, result, seconds, driftOfRun(account, findings), found, width));
   }
 }
 

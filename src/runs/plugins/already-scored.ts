@@ -40,10 +40,10 @@ async function isAlreadyScored(run: RunIntended, { input, output }: RunStep, lis
   if (!(await isAsPublished(output.name, manifest.output))) return false;
   const listed = list !== null && (await storedSize(list)) !== null;
   if (manifest.list ? list === null || !(await isAsPublished(list, manifest.list)) : listed) return false;
-  const { sha256 } = manifest.input.stored;
-  if (!(await hasSize(input.name, manifest.input)) || (await digestOf(input.name)).sha256 !== sha256) return false;
+  if (!(await hasContent(input.name, manifest.input))) return false;
   if (!input.totals) return true;
-  return (await ControlTotals.open(input.totals, input.name, input.delimiter)).fit(manifest.rows.read, sha256);
+  const totals = await ControlTotals.open(input.totals, input.name, input.delimiter);
+  return totals.fit(manifest.rows.read, manifest.input.stored.sha256);
 }
 
 /** Returns null if the manifest is missing, damaged, or signed by another key. */
@@ -69,8 +69,12 @@ function isSameRun({ model, made_by, options }: Predicate, run: RunIntended, int
 const hasSize = async (file: string, { stored }: ProvenFile): Promise<boolean> =>
   (await storedSize(file)) === stored.bytes;
 
-const isAsPublished = async (file: string, proven: ProvenFile): Promise<boolean> =>
-  (await hasSize(file, proven)) && (!isObject(file) || (await digestOf(file)).sha256 === proven.stored.sha256);
+/** Compares the sizes first, because they cost less. */
+const hasContent = async (file: string, proven: ProvenFile): Promise<boolean> =>
+  (await hasSize(file, proven)) && (await digestOf(file)).sha256 === proven.stored.sha256;
+
+const isAsPublished = (file: string, proven: ProvenFile): Promise<boolean> =>
+  isObject(file) ? hasContent(file, proven) : hasSize(file, proven);
 
 /** Skips inputs of a pattern that an earlier run already scored. */
 export const alreadyScoredPlugin: RunPlugin = {
