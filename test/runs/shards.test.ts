@@ -265,21 +265,8 @@ describe('sluice plan, score --plan, merge', () => {
     const work = path.join(folder, 'work');
     const planned = await sluiceHere(['plan', input, '--input-format', 'csv', '--shards', '2', '-o', plan]);
     const shared = await sluiceHere([
-      ...[
-        'shards',
-        input,
-        '--input-format',
-        'csv',
-        '--shards',
-        '2',
-        '--shard',
-        '0',
-        '--work',
-        work,
-        '-m',
-        'credit-default',
-      ],
-      ...['-o', path.join(folder, 'out-{name}.csv')],
+      ...['shards', input, '--input-format', 'csv', '--shards', '2', '--shard', '0'],
+      ...['--work', work, '-m', 'credit-default', '-o', path.join(folder, 'out-{name}.csv')],
     ]);
     for (const { code, stderr } of [planned, shared]) {
       expect([code, stderr]).toEqual([

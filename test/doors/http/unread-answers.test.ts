@@ -5,13 +5,14 @@ import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import tls from 'node:tls';
-import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
+import { beforeAll, expect, onTestFinished, test } from 'vitest';
 import { replaceClock } from '../../../src/core/clock.ts';
 import { generatePortfolio } from '../../../src/demo/portfolio.ts';
 import { devCertificate } from '../../../src/doors/http/wire/listener.ts';
 import { cutUnread } from '../../../src/doors/http/wire/unread-answer.ts';
 import { collectedLog, type LogLine } from '../../support/collected-log.ts';
 import { ControlledClock } from '../../support/controlled-clock.ts';
+import { atFileEnd } from '../../support/file-end.ts';
 import { type Service, startService } from '../../support/service.ts';
 import { checkTest } from '../../support/tiers.ts';
 import { until } from '../../support/until.ts';
@@ -22,7 +23,6 @@ const EXPLAINED = '/api/v1/scoring/predict/interpretation.csv?modelId=credit-def
 /** Replaces the clock of the file, as the service outlives each test. */
 const clock = new ControlledClock({ runs: true });
 let s: Service;
-let end: () => Promise<void>;
 let lines: LogLine[];
 let result: string;
 let resultBytes: number;
@@ -40,13 +40,12 @@ beforeAll(async () => {
   const isDone = async () => (await s.call('GET', job)).json.state === 'done';
   await until(isDone);
   ({ result, resultBytes } = (await s.call('GET', job)).json);
-  end = async () => {
+  atFileEnd(async () => {
     await s.running.stop();
     restoreClock();
     rmSync(folder, { recursive: true });
-  };
+  });
 });
-afterAll(() => end());
 
 /** A connection that has sent requests, and has read nothing. */
 async function asking(port: number, requests: readonly (string | Uint8Array)[]): Promise<tls.TLSSocket> {
