@@ -70,6 +70,8 @@ export interface RunResult {
   resumedRows: number;
   /** Inputs of a pattern that an earlier run scored; their outputs stay unchanged. */
   inputsDoneBefore: number;
+  /** Rows of these inputs that the earlier run rejected. */
+  rejectedBefore: number;
   /** Paths of the published outputs and rejects files. */
   outputs: string[];
   rejectLists: string[];
@@ -82,6 +84,7 @@ export const newResult = (): RunResult => ({
   bytesWritten: 0,
   resumedRows: 0,
   inputsDoneBefore: 0,
+  rejectedBefore: 0,
   outputs: [],
   rejectLists: [],
 });

@@ -37,6 +37,8 @@ export interface Summary {
   resumedRows: number;
   /** Inputs of a pattern that an earlier run had scored, and whose outputs stay unchanged. */
   inputsDoneBefore: number;
+  /** Rows of these inputs that the earlier run rejected; not part of `rejected`. */
+  rejectedBefore: number;
   rejectedByCode: RunCounts['rejectedByCode'];
   interpreted: number;
   inexact: number;
@@ -109,6 +111,7 @@ export function summaryOf(
     skipped: counts.skipped ?? 0,
     resumedRows: result?.resumedRows ?? 0,
     inputsDoneBefore: result?.inputsDoneBefore ?? 0,
+    rejectedBefore: result?.rejectedBefore ?? 0,
     rejectedByCode: counts.rejectedByCode,
     interpreted: counts.interpreted,
     inexact: counts.inexact,
@@ -152,6 +155,9 @@ export function summaryText(
   if (before === 1) lines.push('1 input was already scored by an identical run; its output is unchanged');
   if (before > 1)
     lines.push(`${count(before)} inputs were already scored by an identical run; their outputs are unchanged`);
+  const rejectedBefore = result?.rejectedBefore ?? 0;
+  if (rejectedBefore > 0)
+    lines.push(`the earlier run rejected ${count(rejectedBefore)} of ${before === 1 ? 'its' : 'their'} rows`);
   if (by) {
     lines.push(
       `model ${by.model.ref}, sha256 ${by.model.manifest.onnx.sha256.slice(0, 12)}…, ${by.evaluator}, ` +

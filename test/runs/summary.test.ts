@@ -30,6 +30,7 @@ const resultOf = (change: object): RunResult =>
     bytesWritten: 20,
     resumedRows: 0,
     inputsDoneBefore: 0,
+    rejectedBefore: 0,
     ...change,
   }) as unknown as RunResult;
 
@@ -51,6 +52,7 @@ test('of a run that failed it has the counts, and nothing of what did not happen
     skipped: 0,
     resumedRows: 0,
     inputsDoneBefore: 0,
+    rejectedBefore: 0,
     rejectedByCode: { bad_number: 2 },
     bytesRead: 0,
     bytesWritten: 0,
@@ -64,14 +66,15 @@ test('of a run that failed it has the counts, and nothing of what did not happen
 });
 
 test('rows that an interrupted run wrote do not make it faster', () => {
-  const resumed = resultOf({ resumedRows: 500, inputsDoneBefore: 2 });
+  const resumed = resultOf({ resumedRows: 500, inputsDoneBefore: 2, rejectedBefore: 1200 });
   const summary = summaryOf(spec(), counts, resumed, 2, {});
-  expect(summary).toMatchObject({ resumedRows: 500, inputsDoneBefore: 2, rowsPerSecond: 500, bytesRead: 10, bytesWritten: 20 }); // biome-ignore format: one line
+  expect(summary).toMatchObject({ resumedRows: 500, inputsDoneBefore: 2, rejectedBefore: 1200, rejected: 2, rowsPerSecond: 500, bytesRead: 10, bytesWritten: 20 }); // biome-ignore format: one line
   const listed = spec({ dead_letter: { type: 'file', path: 'rejects.csv' } });
   expect(summaryText(listed, counts, resumed, 2, {}).split('\n')).toEqual([
     '1,500 rows read = 1,498 scored + 2 rejected, 2.0 s, 500 rows/s',
     '500 of these rows were processed by the interrupted run',
     '2 inputs were already scored by an identical run; their outputs are unchanged',
+    'the earlier run rejected 1,200 of their rows',
     'rejected: bad_number 2; listed in rejects.csv',
     '',
   ]);

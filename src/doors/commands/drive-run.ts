@@ -69,7 +69,9 @@ export async function driveRun(spec: RunSpec, options: DriveOptions): Promise<nu
     lines.started();
     result = await awaitEnd(spec, running, options, { signal, seconds, lines });
     if (lines.lost) throw lines.lost;
-    exitCode = context.account.totals.rejected > 0 && endsAlone(spec.source) ? EXIT.rejected : EXIT.done;
+    // Rows that an earlier run rejected count too, or a repeated run that skips their input would hide them.
+    const rejected = context.account.totals.rejected + (result?.rejectedBefore ?? 0);
+    exitCode = rejected > 0 && endsAlone(spec.source) ? EXIT.rejected : EXIT.done;
     return exitCode;
   } catch (error) {
     ended = asSluiceError(error, 'internal_error');

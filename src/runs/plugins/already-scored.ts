@@ -26,24 +26,28 @@ interface RunIntended {
 }
 
 /**
- * Compares the run with the manifest of the output: package, versions, options, gate, signer and input must be equal.
+ * Returns the manifest of the earlier run; null if the input must be scored. Compares the run with the manifest of the output: package, versions, options, gate, signer and input must be equal.
  * Output and rejects file must be those of the manifest: files by their size, because they are published together with
  * it and `sluice verify` finds later changes; objects by their content, because an interrupted publication may have
  * replaced only the manifest. Control totals, which the manifest does not contain, must fit the input: if they do not,
  * scoring it reports the difference.
  * @throws SluiceError control_total_mismatch: a control file is missing or has no totals
  */
-async function isAlreadyScored(run: RunIntended, { input, output }: RunStep, list: string | null): Promise<boolean> {
-  if (!isProven(run.spec, output)) return false;
+async function earlierRun(
+  run: RunIntended,
+  { input, output }: RunStep,
+  list: string | null,
+): Promise<Predicate | null> {
+  if (!isProven(run.spec, output)) return null;
   const manifest = await manifestOf(output.name, run.key);
-  if (!manifest || !isSameRun(manifest, run, optionsOf(run.spec, input, output))) return false;
-  if (!(await isAsPublished(output.name, manifest.output))) return false;
+  if (!manifest || !isSameRun(manifest, run, optionsOf(run.spec, input, output))) return null;
+  if (!(await isAsPublished(output.name, manifest.output))) return null;
   const listed = list !== null && (await storedSize(list)) !== null;
-  if (manifest.list ? list === null || !(await isAsPublished(list, manifest.list)) : listed) return false;
-  if (!(await hasContent(input.name, manifest.input))) return false;
-  if (!input.totals) return true;
+  if (manifest.list ? list === null || !(await isAsPublished(list, manifest.list)) : listed) return null;
+  if (!(await hasContent(input.name, manifest.input))) return null;
+  if (!input.totals) return manifest;
   const totals = await ControlTotals.open(input.totals, input.name, input.delimiter);
-  return totals.fit(manifest.rows.read, manifest.input.stored.sha256);
+  return totals.fit(manifest.rows.read, manifest.input.stored.sha256) ? manifest : null;
 }
 
 /** Returns null if the manifest is missing, damaged, or signed by another key. */
@@ -85,8 +89,10 @@ export const alreadyScoredPlugin: RunPlugin = {
     // With such options, a run may write other files, which the manifest does not list.
     if (Object.keys(distinguishing).length > 0) return null;
     return async ({ input, output }) => {
-      if (!(await isAlreadyScored({ spec, model, key }, { input, output }, rejects.pathFor(input)))) return null;
+      const earlier = await earlierRun({ spec, model, key }, { input, output }, rejects.pathFor(input));
+      if (!earlier) return null;
       result.inputsDoneBefore++;
+      result.rejectedBefore += earlier.rows.rejected;
       const says = words`${named(input.name)} was already scored with the same package and options; skipping`;
       context.log('info', 'input_done_before', says);
       return 'skip';
