@@ -37,8 +37,9 @@ const all = () =>
     .filter((name) => name.endsWith('.ts') && !name.endsWith('.d.ts'))
     .map((name) => expressionsOf(name, readFileSync(path.join(SRC, name), 'utf8')));
 
+/** Without a repetition, the time depends on the length of the expression only. */
 const slow = ({ source, flags }: Pick<Literal, 'source' | 'flags'>): boolean =>
-  !isSafe(new RegExp(source, flags), { timeout: Infinity }).safe;
+  /[*+{]/.test(source) && !isSafe(new RegExp(source, flags), { timeout: Infinity }).safe;
 
 /** Patterns of the schemas that config/schema.ts compiles. */
 function patternsOf(at: string, schema: unknown): Literal[] {
@@ -75,5 +76,6 @@ checkTest('each is linear', () => {
   expect(patterns.length).toBeGreaterThan(10);
   const literals = [...all().flatMap((f) => f.literals), ...patterns];
   expect(literals.length).toBeGreaterThan(80);
-  expect(literals.filter(slow).map(({ at, source }) => `${at} /${source}/`)).toEqual([]);
+  const unique = new Map(literals.map((literal) => [`/${literal.source}/${literal.flags}`, literal]));
+  expect([...unique.values()].filter(slow).map(({ at, source }) => `${at} /${source}/`)).toEqual([]);
 });

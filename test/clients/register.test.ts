@@ -52,14 +52,14 @@ test('every Python file states its purpose in its first line', () => {
   expect(files.filter((file) => !readFileSync(path.join(CLIENT, file), 'utf8').startsWith('"""'))).toEqual([]);
 });
 
-/** Numbers of the pipelines that `npm run check` tries: each kind of encoder, estimator, label and rejection once. */
-const SAMPLE = [1, 3, 5, 7, 9, 10, 12, 15, 17, 19, 21, 23, 26, 27, 28, 29];
+/** Numbers of the pipelines that `npm run check` tries: kinds of encoders, estimators, labels and rejections that differ most. */
+const SAMPLE = [3, 5, 9, 10, 17, 19, 21, 23, 26, 28];
 
 await pythonTest('thirty pipelines score as in Python, or are rejected by name', async (python) => {
   const { numbers, fewest } =
     TIER === 'campaigns'
       ? { numbers: Array.from({ length: 30 }, (_, i) => i + 1), fewest: 24 }
-      : { numbers: SAMPLE, fewest: 12 };
+      : { numbers: SAMPLE, fewest: 7 };
   const seeds = times('seeds of thirty pipelines', { quick: 0, check: 1, campaigns: 20 });
   for (let seed = SEED; seed < SEED + seeds; seed++) {
     const folder = scratch();

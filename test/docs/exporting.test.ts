@@ -54,8 +54,8 @@ for (const [library, reference] of [
   const [commands] = blocksIn(library, 'sh');
   for (const [at, program] of programs.entries()) {
     const way = at === 0 ? 'with sluice.register' : 'by hand';
-    // The check has one way of each library, and both of LightGBM.
-    const onlyInCampaigns = at > 0 && library !== 'LightGBM';
+    // The check has one way of each library.
+    const onlyInCampaigns = at > 0;
     const page = { page: `\`\`\`python\n${program}\`\`\``, requirements: CLIENT, onlyInCampaigns };
     await testProgram(`${library} ${way}`, page, async (session) => {
       const last = at === 0 ? '' : commands;

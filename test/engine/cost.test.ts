@@ -12,7 +12,7 @@ import { BODY_FORMATS, type BodyFormat, goodBody, oddBody } from '../support/odd
 import { CREDIT_DEFAULT } from '../support/score.ts';
 import { checkTest, SEED, TIER, times } from '../support/tiers.ts';
 
-const BODIES = times('bodies', { quick: 0, check: 250, campaigns: 10_000 });
+const BODIES = times('bodies', { quick: 0, check: 120, campaigns: 10_000 });
 const BYTES = 96 * 1024;
 /** CPU time a byte, at most so many times that of good rows of the format. */
 const MOST = 20;

@@ -14,7 +14,7 @@ import { until } from '../support/until.ts';
 
 const IDS = ['m-0', 'm-1', 'm-2', 'm-3'];
 const VERSIONS = ['1', '2'];
-const RUNS = times('interleavings of model requests', { quick: 0, check: 12, campaigns: 500 });
+const RUNS = times('interleavings of model requests', { quick: 0, check: 4, campaigns: 500 });
 
 async function packages(): Promise<Map<string, ModelPackage>> {
   const found = new Map<string, ModelPackage>();

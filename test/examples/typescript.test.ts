@@ -6,11 +6,11 @@ import { promisify } from 'node:util';
 import { expect } from 'vitest';
 import { scratch } from '../support/cli.ts';
 import { startProcess } from '../support/service.ts';
-import { checkTest } from '../support/tiers.ts';
+import { campaignTest } from '../support/tiers.ts';
 
 const run = promisify(execFile);
 
-checkTest(
+campaignTest(
   'examples/typescript: the generated types fit, and the program prints an explained prediction',
   async (context) => {
     const root = scratch();

@@ -13,7 +13,7 @@ import { SEED, times } from '../support/tiers.ts';
 import { type Applications, applicationsFor } from './applications.ts';
 import { cleanText, predictionsIn, runPrinted } from './printed-command.ts';
 
-const FILES = times('dialects', { quick: 6, check: 40, campaigns: 600 });
+const FILES = times('dialects', { quick: 6, check: 16, campaigns: 600 });
 const ROWS = [30, 120, 300] as const;
 
 const STYLES: readonly ((name: string) => string)[] = [

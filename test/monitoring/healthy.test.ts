@@ -9,7 +9,7 @@ import { checkTestNeeding } from '../support/tools.ts';
 import { WatchedRun } from '../support/watched-run.ts';
 import { WatchedService } from '../support/watched-service.ts';
 
-const SECONDS = times('healthy seconds of a service', { quick: 0, check: 36, campaigns: 180 });
+const SECONDS = times('healthy seconds of a service', { quick: 0, check: 24, campaigns: 180 });
 /** Every round has other applicants: the same hundred repeated would be a drifted population. */
 const applicants = (round: number): Buffer =>
   Buffer.concat([...generatePortfolio({ rows: 100, seed: 2000 + round, faults: 1 })]);

@@ -187,7 +187,7 @@ describe('lists of pandas categories belong to the columns whose values they con
     random.seed(SEED, 0);
     const below = (n: number): number => Math.floor(random.uniform() * n);
     let assigned = 0;
-    for (let i = 0; i < times('frames with pandas categories', { quick: 100, check: 500, campaigns: 20_000 }); i++) {
+    for (let i = 0; i < times('frames with pandas categories', { quick: 100, check: 200, campaigns: 20_000 }); i++) {
       const frame = Array.from({ length: 2 + below(5) }, (_, c) => randomColumn(`c${c}`, below));
       const lists = JSON.stringify(frame.flatMap((c) => (c.list ? [c.list] : [])));
       const columns = Object.fromEntries(frame.map((c) => [c.name, c.cells]));

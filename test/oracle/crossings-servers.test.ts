@@ -20,7 +20,7 @@ import { PACKAGES } from './entries.ts';
 import { type Answer, answer, OracleModel, type Passed, type Verdict } from './oracle.ts';
 import { storedInput } from './stored-input.ts';
 
-const COUNT = times('server crossings', { quick: 0, check: 8, campaigns: 1_000 });
+const COUNT = times('server crossings', { quick: 0, check: 5, campaigns: 1_000 });
 const NATIVE = ['trees', 'classes', 'value'] as const;
 
 const models = new Map<ModelName, OracleModel>();

@@ -227,7 +227,7 @@ async function rowsOf(name: string, bytes: Buffer): Promise<string[] | null> {
 }
 
 const GROUP_ROWS = 50_000;
-const TABLE_CHANGES = times('changes of each table', { quick: 0, check: 3, campaigns: 150 });
+const TABLE_CHANGES = times('changes of each table', { quick: 0, check: 2, campaigns: 150 });
 
 for (const name of ['out.parquet', 'out.arrow', 'out.arrows.zst']) {
   checkTest(

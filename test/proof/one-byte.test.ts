@@ -14,7 +14,7 @@ import { scratch, sluiceHere } from '../support/cli.ts';
 import { makePackage } from '../support/registries/packages.ts';
 import { checkTest, times } from '../support/tiers.ts';
 
-const CHANGES = times('proof changes', { quick: 12, check: 60, campaigns: 1000 });
+const CHANGES = times('proof changes', { quick: 12, check: 24, campaigns: 1000 });
 const FILES = ['in.csv', 'out.csv', 'out.csv.rejects.csv', 'out.csv.manifest.json', 'm/model.yaml', 'm/model.onnx'];
 
 /** A scored file of a few blocks, some rows of which are rejected. */

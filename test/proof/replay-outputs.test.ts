@@ -96,7 +96,7 @@ for (const [i, input] of Object.keys(INPUTS).entries()) {
 }
 
 for (const [i, output] of OUTPUTS.entries())
-  (i % 3 === 0 ? checkTest : campaignTest)(`a row of another run is not the same: ${output}`, async () => {
+  (i === 0 ? checkTest : campaignTest)(`a row of another run is not the same: ${output}`, async () => {
     const folder = scratch();
     const replay = await scored(folder, 'in.csv', output);
     const other = scratch();
@@ -113,7 +113,8 @@ for (const [output, delimiter] of [
   ['out.tsv', '\t'],
 ] as const) {
   for (const passthrough of ['*', 'listed'] as const) {
-    test(`columns whose names need quotes, ${passthrough}: ${output}`, async () => {
+    const either = (passthrough === '*') === (output === 'out.csv') ? checkTest : campaignTest;
+    either(`columns whose names need quotes, ${passthrough}: ${output}`, async () => {
       // A pattern of names cannot be listed in a flag if they contain commas.
       const names = [...(passthrough === '*' ? ['a,b', 'x\ty'] : []), 'two\nlines', 'say "hi"', "'=1"];
       const folder = scratch();

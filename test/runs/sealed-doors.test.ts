@@ -16,8 +16,8 @@ import { CREDIT_DEFAULT } from '../support/score.ts';
 import { PREDICT, type Service, startService } from '../support/service.ts';
 import { times } from '../support/tiers.ts';
 
-const CHANGES = times('package changes', { quick: 12, check: 24, campaigns: 1000 });
-const PROCESSES = times('package processes', { quick: 1, check: 2, campaigns: 24 });
+const CHANGES = times('package changes', { quick: 12, check: 12, campaigns: 1000 });
+const PROCESSES = times('package processes', { quick: 1, check: 1, campaigns: 24 });
 const ROWS = path.join(CREDIT_DEFAULT, 'selftest.csv');
 
 interface Change {

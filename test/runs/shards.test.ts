@@ -115,7 +115,7 @@ describe('any cut of any file', () => {
     return plan.pieces.length;
   }
 
-  const files = times('sharded files', { quick: 4, check: 20, campaigns: 1500 });
+  const files = times('sharded files', { quick: 4, check: 10, campaigns: 1500 });
   test(`${files} nasty files of text, cut into up to 40 shards`, async () => {
     const run = await scorer();
     let pieces = 0;
@@ -341,7 +341,7 @@ describe('a night', () => {
 });
 
 describe('the manifest of what is merged', () => {
-  const rounds = times('merged manifests', { quick: 0, check: 2, campaigns: 200 });
+  const rounds = times('merged manifests', { quick: 0, check: 1, campaigns: 200 });
   checkTest(
     `${rounds} files of many blocks: it is that of one run, byte for byte, and the block of a row that changed is found`,
     async () => {

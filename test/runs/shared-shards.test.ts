@@ -10,7 +10,7 @@ import { generatePortfolio } from '../../src/demo/portfolio.ts';
 import { MAIN, scratch, sluiceHere } from '../support/cli.ts';
 import { checkTest, times } from '../support/tiers.ts';
 
-const ROUNDS = times('shard kills', { quick: 1, check: 2, campaigns: 40 });
+const ROUNDS = times('shard kills', { quick: 1, check: 1, campaigns: 40 });
 const MODEL = ['-m', 'credit-default', '--workers', '1', '--quiet', '--passthrough', 'application_id'];
 
 /** Two inputs and what one run makes of them. */

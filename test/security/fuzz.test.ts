@@ -8,7 +8,7 @@ import { Dice } from './mutate.ts';
 import { READERS } from './readers.ts';
 
 /** Files of each reader; a campaign reads a million. */
-const FILES = times('fuzz', { quick: 200, check: 500, campaigns: 1_000_000 });
+const FILES = times('fuzz', { quick: 200, check: 250, campaigns: 1_000_000 });
 /** No process may report nothing for so long: it reports every 64 files. */
 const HANG_MS = 120_000;
 const MOST_BYTES = 512 * 1024 * 1024;

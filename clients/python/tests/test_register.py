@@ -771,13 +771,13 @@ class Exactness(unittest.TestCase):
         import lightgbm
 
         rng = np.random.default_rng(0)
-        whole = pd.DataFrame({"debt": np.round(rng.uniform(0, 200_000, 3000), 2), "rate": rng.normal(size=3000)})
+        whole = pd.DataFrame({"debt": np.round(rng.uniform(0, 200_000, 1200), 2), "rate": rng.normal(size=1200)})
         y = pd.Series((whole["debt"] // 1000 % 2 + (whole["rate"] > 0) > 1).astype(int), name="ok")
         for kind in ("float32", "float16", "Float32", "float64"):
             with self.subTest(kind):
                 X = whole.assign(debt=whole["debt"] / 10).astype({"debt": kind, "rate": "float32"})
                 model = lightgbm.LGBMClassifier(
-                    n_estimators=40, max_bin=4000, min_data_in_bin=1, min_child_samples=5, verbose=-1
+                    n_estimators=12, max_bin=4000, min_data_in_bin=1, min_child_samples=5, verbose=-1
                 ).fit(X, y)
                 _, folder = files_of(model, X, y)
                 own = model.booster_.model_to_string().splitlines()

@@ -17,7 +17,7 @@ const PARTITIONS = 2;
 /** Records of one round, and of them those without a value in any column of the model, which are rejected. */
 const ROUND = 300;
 const REJECTED = 20;
-const ROUNDS = times('rounds of members that write files', { quick: 0, check: 4, campaigns: 60 });
+const ROUNDS = times('rounds of members that write files', { quick: 0, check: 2, campaigns: 60 });
 const EVENTS = ['join', 'suspend', 'kill', 'leave'] as const;
 
 requireKafka('a topic into files', () => {

@@ -16,7 +16,7 @@ import { type PostgresServer, startPostgres } from '../../support/postgres/serve
 import { SEED, times } from '../../support/tiers.ts';
 import { until } from '../../support/until.ts';
 
-const KILLS = times('table kills', { quick: 1, check: 2, campaigns: 50 });
+const KILLS = times('table kills', { quick: 1, check: 1, campaigns: 50 });
 const PARTITIONS = 3;
 /** Applications of one round, and of them those without a value in any column of the model, which are rejected. */
 const ROUND = 900;

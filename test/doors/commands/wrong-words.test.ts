@@ -92,7 +92,7 @@ async function faultsOf({ args, names }: Wrong, cwd: string): Promise<string[]> 
 test('wrong command lines end with 2 and say in a sentence what is wrong', async () => {
   expect(ALL.length).toBeGreaterThan(500);
   // Of all, evenly: every command has its turn, because each has more than so many.
-  const most = times('wrong words', { quick: 30, check: 110, campaigns: ALL.length });
+  const most = times('wrong words', { quick: 30, check: 60, campaigns: ALL.length });
   const chosen = ALL.filter(
     (_, i) => Math.floor((i * most) / ALL.length) !== Math.floor(((i - 1) * most) / ALL.length),
   );

@@ -10,7 +10,7 @@ import { controlClock } from '../../support/controlled-clock.ts';
 import { predictUrl, startProcess } from '../../support/service.ts';
 import { checkTest, SKIPPED, times } from '../../support/tiers.ts';
 
-const RESETS = times('resets', { quick: 40, check: 130, campaigns: 100_000 });
+const RESETS = times('resets', { quick: 40, check: 60, campaigns: 100_000 });
 const AT_ONCE = 20;
 const REGISTRY = 'src/bundled';
 const PROC = existsSync('/proc/self/fd');

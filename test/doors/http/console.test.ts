@@ -1,4 +1,4 @@
-// The console in Chromium: every view in light, dark and phone width, with axe-core, without external requests, for two tenants.
+// The console in Chromium: every view in light on a screen and in dark on a phone, with axe-core, without external requests, for two tenants.
 import { readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { gzipSync } from 'node:zlib';

@@ -15,7 +15,7 @@ import { checkTestNeeding, missingTools, type ToolName } from '../../support/too
 import { until } from '../../support/until.ts';
 
 /** Answers that are cut, of all clients and both ways of cutting together. */
-const CUTS = times('cuts', { quick: 0, check: 12, campaigns: 1000 });
+const CUTS = times('cuts', { quick: 0, check: 6, campaigns: 1000 });
 const MORE_ROWS = times('rows beyond what an answer holds back', { quick: 0, check: 8000, campaigns: 30_000 });
 const CLIENTS = path.resolve('test/support/cut-clients');
 

@@ -9,7 +9,7 @@ import { call, predictUrl, type Reply } from '../../support/service.ts';
 import { checkTest, times } from '../../support/tiers.ts';
 import { until } from '../../support/until.ts';
 
-const FAULTS = times('faults', { quick: 0, check: 80, campaigns: 400 });
+const FAULTS = times('faults', { quick: 0, check: 40, campaigns: 400 });
 const ERRNOS = ['ENOENT', 'EACCES', 'EIO', 'ENOSPC', 'EMFILE'] as const;
 
 /** What a client may be told of a fault of the disk of the server; ENOENT of a file of a model means that it is not there. */

@@ -254,7 +254,7 @@ test('frames and lines give the same bytes, and other readers the values of the 
         expect(Object.entries(read)).toEqual(expected);
       }
     }),
-    { numRuns: times('columnar runs', { quick: 60, check: 200, campaigns: 5_000 }) },
+    { numRuns: times('columnar runs', { quick: 60, check: 100, campaigns: 5_000 }) },
   );
 });
 
@@ -276,7 +276,7 @@ test('schema and statistics of Parquet are those that hyparquet-writer makes of 
         }
       },
     ),
-    { numRuns: times('columnar statistics runs', { quick: 30, check: 100, campaigns: 2_000 }) },
+    { numRuns: times('columnar statistics runs', { quick: 30, check: 50, campaigns: 2_000 }) },
   );
 });
 

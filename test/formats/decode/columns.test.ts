@@ -13,7 +13,7 @@ import { tableBlocks } from '../../../src/io/source/table-blocks.ts';
 import { batchFor, Draw, differenceOf, NUMBERS, READERS, readersBy, recordsIn } from '../../support/decoding.ts';
 import { times } from '../../support/tiers.ts';
 
-const TABLES = times('column tables', { quick: 12, check: 60, campaigns: 400 });
+const TABLES = times('column tables', { quick: 12, check: 25, campaigns: 400 });
 const RULES = { decimal: 'comma', thousands: 'point', trim: true, nullValues: ['7', '-', 'ONLINE'] } as const;
 const WORDS = ['', 'x', ' x', 'y ', 'J', 'N', '+', 'true', 'false', 'Zürich', '東京', '😀', 'q"q', 'two\nlines', 'NA', '1.0', '-', 'nul\0', ...NUMBERS]; // biome-ignore format: one line
 

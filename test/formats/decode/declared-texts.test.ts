@@ -10,7 +10,7 @@ import { Differential, Draw, MANIFEST, NUMBERS, readersBy, recordsIn, Tally } fr
 import { localNumber, nothing, padded, RULES } from '../../support/local-texts.ts';
 import { times } from '../../support/tiers.ts';
 
-const RECORDS = times('differential', { quick: 2_000, check: 5_000, campaigns: 500_000 });
+const RECORDS = times('differential', { quick: 2_000, check: 2_500, campaigns: 500_000 });
 const MAX_RECORD = 600;
 const CAPACITIES = [1, 7, 100, 512];
 

@@ -17,7 +17,7 @@ import { Differential, Draw, recordsIn, Tally } from '../../support/decoding.ts'
 import { localNumber, padded, RULES } from '../../support/local-texts.ts';
 import { times } from '../../support/tiers.ts';
 
-const DOCUMENTS = times('odd cells', { quick: 60, check: 200, campaigns: 20_000 });
+const DOCUMENTS = times('odd cells', { quick: 60, check: 80, campaigns: 20_000 });
 const MAX_RECORD = 4_000;
 const LONG = 'EMPLOYER-OF-THE-STATE-AND-OF-ITS-COMMUNES';
 

@@ -15,7 +15,7 @@ import { asObjects, startService } from '../../support/service.ts';
 import { campaignTest, checkTest, times } from '../../support/tiers.ts';
 import { readRows, zooModels } from '../../support/zoo.ts';
 
-const ROWS = times('rows whose effects add up', { quick: 0, check: 500, campaigns: 100_000 });
+const ROWS = times('rows whose effects add up', { quick: 0, check: 200, campaigns: 100_000 });
 const ALL: InterpretationSpec = { effects: true, reasons: true, top: null, below: null };
 const NDJSON = { output: { format: 'ndjson', delimiter: ',' } } as const;
 const portfolio = (rows: number, seed = 31) =>

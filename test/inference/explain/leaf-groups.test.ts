@@ -217,7 +217,7 @@ test('effects, sums and base are what all subsets of the columns say', () => {
     agrees(forest, rows, background, JSON.stringify(d));
   };
   fc.assert(fc.property(specs, run), {
-    numRuns: times('effect forests', { quick: 40, check: 150, campaigns: 3000 }),
+    numRuns: times('effect forests', { quick: 40, check: 60, campaigns: 3000 }),
   });
 });
 
@@ -248,7 +248,7 @@ test('what two columns make together is what all subsets of the columns say, wha
     }
   };
   fc.assert(fc.property(specs, run), {
-    numRuns: times('effect forests', { quick: 40, check: 150, campaigns: 3000 }),
+    numRuns: times('effect forests', { quick: 40, check: 60, campaigns: 3000 }),
   });
   expect(largest).toBeGreaterThan(0.01);
 });
@@ -351,7 +351,7 @@ test('the bits of a row depend neither on its neighbours nor on the memory for w
     }
   };
   fc.assert(fc.property(specs, run), {
-    numRuns: times('effect forests', { quick: 20, check: 60, campaigns: 1000 }),
+    numRuns: times('effect forests', { quick: 20, check: 30, campaigns: 1000 }),
   });
 });
 
@@ -365,7 +365,7 @@ test('path-dependent effects leaf by leaf are those in groups', () => {
     }
   };
   fc.assert(fc.property(specs, run), {
-    numRuns: times('effect forests', { quick: 20, check: 60, campaigns: 1000 }),
+    numRuns: times('effect forests', { quick: 20, check: 30, campaigns: 1000 }),
   });
 });
 
@@ -374,7 +374,7 @@ test('deep trees with a background of many rows: leaf by leaf, as in groups, and
   const bytes = forestFile({
     seed: 5,
     kind: 'regressor',
-    trees: times('deep trees', { quick: 4, check: 10, campaigns: 60 }),
+    trees: times('deep trees', { quick: 4, check: 5, campaigns: 60 }),
     leaves: 255,
     features,
     targets: 1,

@@ -66,7 +66,7 @@ test('whatever is taken and cleared: the pool has what its budgets have, and at 
       for (const budget of made) budget.clear();
       expect(memoPoolUse().used).toBe(before);
     }),
-    { numRuns: times('memory of effects', { quick: 100, check: 300, campaigns: 5000 }) },
+    { numRuns: times('memory of effects', { quick: 100, check: 120, campaigns: 5000 }) },
   );
 });
 

@@ -14,7 +14,7 @@ import { type ForestSpec, flatForestFile, forestFile, matrixManifest } from '../
 import fc from '../../support/seeded-fast-check.ts';
 import { times } from '../../support/tiers.ts';
 
-const PER_CENT = times('per cent of the forests', { quick: 25, check: 100, campaigns: 5_000 });
+const PER_CENT = times('per cent of the forests', { quick: 25, check: 50, campaigns: 5_000 });
 /** How many forests are tried where `npm run check` tries `check`. */
 const forests = (check: number): number => Math.ceil((check * PER_CENT) / 100);
 

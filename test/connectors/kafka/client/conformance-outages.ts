@@ -9,7 +9,7 @@ import { SEED, times } from '../../../support/tiers.ts';
 import { until } from '../../../support/until.ts';
 import { type Behaves, type Bench, counted, failureOf, valuesOf, type WatchedMember } from './harness.ts';
 
-const RUNS = times('conformance runs', { quick: 1, check: 3, campaigns: 100 });
+const RUNS = times('conformance runs', { quick: 1, check: 2, campaigns: 100 });
 
 export function outages(bench: () => Bench, behaves: Behaves): void {
   behaves('a member whose broker is gone says so, and joins and reads again by itself', async () => {
