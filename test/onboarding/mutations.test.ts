@@ -24,7 +24,7 @@ import { campaignTest, checkTest, SEED, TIER, times } from '../support/tiers.ts'
 import { type Landed, type Landing, runTrials, type TrialCase } from '../support/trials.ts';
 import { registerOptions, ZOO, zooModels } from '../support/zoo.ts';
 
-const MUTATIONS = times('mutations', { quick: 10, check: 10, campaigns: 1000 });
+const MUTATIONS = times('mutations', { quick: 10, check: 20, campaigns: 1000 });
 const AT_ONCE = 3;
 const BASES = [
   'lightgbm-native-categories',
