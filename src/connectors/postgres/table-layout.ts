@@ -257,11 +257,53 @@ function insertFrom(target: Target, from: string): string {
 
 /**
  * Adds the staged rows to the target. `from`: SQL that returns those to add.
- * @throws SluiceError database_refused: as in `refuseMixedRows`
+ * @throws SluiceError database_refused: as in `refuseMixedRows`, or the table did not store all rows
  */
 export async function insertStaged(client: Database, target: Target, from = `TABLE ${STAGING}`): Promise<void> {
   await refuseMixedRows(client, target);
-  await client.query(insertFrom(target, from));
+  const { rowCount } = await client.query(insertFrom(target, from));
+  const { rows } = await client.query<{ n: string }>(`SELECT count(*) AS n FROM (${from}) AS s`);
+  const missing = Number(rows[0]!.n) - rowCount!;
+  if (missing === 0) return;
+  // A merge does not write rows that are identical to stored ones.
+  if (target.key.length === 0) throw discarded(target, missing);
+  if (!(await mayDiscard(client, target))) return;
+  const lost = await unwritten(client, target, from);
+  if (lost > 0) throw discarded(target, lost);
+}
+
+export const discarded = ({ name }: Pick<Target, 'name'>, rows: number): SluiceError =>
+  refused(name, `did not store all rows; a trigger or rule of the table discarded: ${rows}`);
+
+/**
+ * Whether the table, or one of its partitions, has triggers or rules that can discard a change of a row. Such a change
+ * does not fail: PostgreSQL only does not count it.
+ */
+export async function mayDiscard(client: Database, { name }: Pick<Target, 'name'>): Promise<boolean> {
+  // In tgtype, the bits 1 and 2 are those of a trigger FOR EACH ROW and BEFORE the change.
+  const { rows } = await client.query<{ may: boolean }>(
+    `WITH parts AS (SELECT to_regclass($1)::oid AS relid UNION SELECT relid::oid FROM pg_partition_tree(to_regclass($1)))
+     SELECT EXISTS (SELECT 1 FROM pg_trigger JOIN parts ON tgrelid = relid WHERE NOT tgisinternal AND tgtype & 3 = 3)
+         OR EXISTS (SELECT 1 FROM pg_rewrite JOIN parts ON ev_class = relid) AS may`,
+    [sqlName(name)],
+  );
+  return rows[0]!.may;
+}
+
+/** Number of rows to merge whose stored rows are neither identical nor written by this transaction. */
+async function unwritten(client: Database, { name, key, columns }: Target, from: string): Promise<number> {
+  const rowOf = (table: string): string => `ROW(${columns.map((c) => `${table}.${sqlIdentifier(c.name)}`).join(', ')})`;
+  const isStored = `(t.xmin::text::bigint = txid_current() % 4294967296 OR ${rowOf('t')}::record *= ${rowOf('s')}::record)`;
+  const stored = (equals: string): string => {
+    const same = key.map((c) => `t.${sqlIdentifier(c)} ${equals} s.${sqlIdentifier(c)}`).join(' AND ');
+    return `EXISTS (SELECT 1 FROM ${sqlName(name)} AS t WHERE ${same} AND ${isStored})`;
+  };
+  const isNull = key.map((c) => `s.${sqlIdentifier(c)} IS NULL`).join(' OR ');
+  const { rows } = await client.query<{ n: string }>(
+    `SELECT count(*) AS n FROM (${from}) AS s
+      WHERE NOT ${stored('=')} AND NOT ((${isNull}) AND ${stored('IS NOT DISTINCT FROM')})`,
+  );
+  return Number(rows[0]!.n);
 }
 
 /**

@@ -23,6 +23,7 @@ import {
   createTarget,
   insertStaged,
   inspectTarget,
+  mayDiscard,
   STAGING,
   type StoredColumn,
   type TableMode,
@@ -140,10 +141,21 @@ async function publish(
   }
   // The lock serializes runs that replace the rows of the table. Readers still see the earlier rows.
   if (mode === 'replace') await client.query(`LOCK TABLE ${table} IN SHARE ROW EXCLUSIVE MODE`);
-  if (mode === 'replace') await client.query(`DELETE FROM ${table}`);
+  if (mode === 'replace') await deleteAll(client, target);
   await insertStaged(client, target);
   await commit(client, table);
   return true;
+}
+
+/** Deletes all rows of the table. @throws SluiceError database_refused: a trigger or rule of the table keeps some */
+async function deleteAll(client: Database, target: Target): Promise<void> {
+  const table = sqlName(target.name);
+  await client.query(`DELETE FROM ${table}`);
+  if (!(await mayDiscard(client, target))) return;
+  const { rowCount } = await client.query(`SELECT 1 FROM ${table} LIMIT 1`);
+  if (rowCount === 0) return;
+  const why = 'a trigger or rule of the table kept earlier rows, which mode: replace deletes';
+  throw new SluiceError('database_refused', `the table ${table}: ${why}`);
 }
 
 /**

@@ -20,7 +20,7 @@ import { listOf, sqlIdentifier, sqlName, type TableName, tableName } from './nam
 import { OffsetTable, type StoredOffset } from './offset-table.ts';
 import { ensureTable } from './own-table.ts';
 import { LETTER_KEY, LETTER_LAYOUT } from './record-rows.ts';
-import { copyInto, createStaging, createTarget, insertStaged, inspectTarget, STAGING, type StoredColumn, type Target } from './table-layout.ts'; // biome-ignore format: one line
+import { copyInto, createStaging, createTarget, discarded, insertStaged, inspectTarget, STAGING, type StoredColumn, type Target } from './table-layout.ts'; // biome-ignore format: one line
 
 interface TableWriterOptions {
   database: DatabaseSettings;
@@ -43,9 +43,9 @@ interface TableBatch {
   to: StoredOffset;
   columns: readonly StoredColumn[];
   /** CSV lines in the order of `columns`. */
-  rows: string;
+  rows: readonly string[];
   /** CSV lines in `LETTER_LAYOUT`. */
-  letters: string;
+  letters: readonly string[];
 }
 
 /**
@@ -103,10 +103,10 @@ export class TableWriter {
       // The table is created outside the transaction. If two members create it at the same time, one of them gets an
       // error, which would end its transaction.
       const target = await this.#targetOf(client, batch.columns);
-      const letters = batch.letters === '' ? null : await this.#lettersOf(client);
+      const letters = batch.letters.length === 0 ? null : await this.#lettersOf(client);
       await client.query('BEGIN');
       await this.#offsets.advance(client, batch.partition, batch.from, batch.to);
-      if (batch.rows !== '') await this.#put(client, target, batch.rows);
+      if (batch.rows.length > 0) await this.#put(client, target, batch.rows);
       if (letters !== null) await put(client, sqlName(letters.name), letters, batch.letters);
       await client.query('COMMIT');
     });
@@ -196,17 +196,19 @@ export class TableWriter {
     return inspectTarget(client, name, options);
   }
 
-  async #put(client: Database, target: Target, rows: string): Promise<void> {
+  async #put(client: Database, target: Target, rows: readonly string[]): Promise<void> {
     if (this.#options.mode === 'append') return put(client, sqlName(this.#name), target, rows);
     await put(client, STAGING, target, rows);
     await insertStaged(client, target, lastOfKeys(target));
   }
 }
 
-async function put(client: Database, table: string, target: Target, rows: string): Promise<void> {
+/** @throws SluiceError database_refused: the table did not store all rows */
+async function put(client: Database, table: string, target: Target, rows: readonly string[]): Promise<void> {
   const copy = copyIn(client, copyInto(table, target, false));
-  await copy.write(Buffer.from(rows));
-  await copy.end();
+  await copy.write(Buffer.from(rows.join('')));
+  const missing = rows.length - (await copy.end());
+  if (missing > 0) throw discarded(target, missing);
 }
 
 /**

@@ -110,16 +110,15 @@ export class TableAnswers implements AnswerSink {
     if (unstorable > 0) unit.reject(unstorable, 'invalid_character');
     const position = this.#positions.get(partition)!;
     try {
-      const text = rows.join('');
       const to = { offset: next, topicId: position.topicId };
-      await this.#writer.write({ partition, from: position.stored, to, columns, rows: text, letters: letters.join('') }); // biome-ignore format: one line
+      await this.#writer.write({ partition, from: position.stored, to, columns, rows, letters }); // biome-ignore format: one line
       position.stored = to;
       position.next = next;
       unit.settle();
       this.#observer.onTransaction?.({
         partitions: [{ partition, records: batch.records.length, rejected: letters.length, oversized: 0, next }],
         retimed: new Map(),
-        bytes: text.length,
+        bytes: rows.reduce((sum, row) => sum + row.length, 0),
         ms: monotonicMs() - began,
       });
     } catch (error) {

@@ -250,6 +250,41 @@ requirePostgres('a table as the sink', () => {
     }
   });
 
+  const discard = (table: string, change: string, when: string): string =>
+    `CREATE TRIGGER discard BEFORE ${change} ON ${table} FOR EACH ROW WHEN (${when}) EXECUTE FUNCTION discard()`;
+
+  test.each<[string, Partial<TableSinkSettings>, (table: string) => string, says: string | null]>([
+    ['append', {}, (t) => discard(t, 'INSERT', "new.id = 'f'"), 'discarded: 1'],
+    ['append', {}, (t) => `CREATE RULE r AS ON INSERT TO ${t} WHERE new.row > 1 DO INSTEAD NOTHING`, 'discarded: 2'],
+    ['replace', { mode: 'replace' }, (t) => discard(t, 'INSERT', "new.id = 'b'"), 'discarded: 1'],
+    ['replace', { mode: 'replace' }, (t) => discard(t, 'DELETE', "old.id = 'b'"), 'kept earlier rows'],
+    ['replace', { mode: 'replace' }, (t) => `CREATE RULE r AS ON DELETE TO ${t} DO INSTEAD NOTHING`, 'kept earlier rows'], // biome-ignore format: one line
+    ['replace', { mode: 'replace' }, (t) => discard(t, 'DELETE', 'false'), null],
+    ['merge', { mode: 'merge', key: ['id'] }, (t) => discard(t, 'UPDATE', "old.id = 'b'"), 'discarded: 1'],
+    ['merge', { mode: 'merge', key: ['id'] }, (t) => discard(t, 'INSERT', "new.id = 'e'"), 'discarded: 1'],
+    ['merge', { mode: 'merge', key: ['id'] }, (t) => discard(t, 'UPDATE', "old.id = 'c'"), null],
+    ['merge of a partition', { mode: 'merge', key: ['id'] }, (t) => discard(`${t}_part`, 'UPDATE', "old.id = 'b'"), 'discarded: 1'], // biome-ignore format: one line
+  ])('rows that the table does not store, or does not delete, end the run: %s %o', async (_, more, guard, says) => {
+    await server.query(`CREATE OR REPLACE FUNCTION discard() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END';
+      DROP TABLE IF EXISTS guarded;
+      CREATE TABLE guarded (id text PRIMARY KEY, note text, row int, probability float8, prediction boolean, error_code text)
+        PARTITION BY LIST (id);
+      CREATE TABLE guarded_part PARTITION OF guarded DEFAULT;
+      INSERT INTO guarded SELECT id, '', row, 0.25, false, NULL FROM (VALUES ('b', 9), ('c', 3)) AS v (id, row)`);
+    await server.query(guard('guarded'));
+    const before = await versions('guarded');
+    const rows = ['"e",,1,0.25,false,', '"b",,2,0.875,true,', '"c","",3,0.25,false,'];
+    const done = open('guarded', more).then((sink) => put(sink, more.mode === undefined ? [rows[0]!, '"f",,2,1,true,', '"h",,4,1,true,'] : rows)); // biome-ignore format: one line
+    if (says === null) {
+      await done;
+      expect((await rowsOf('guarded')).map((r) => r.id)).toEqual(['e', 'b', 'c']);
+      return;
+    }
+    const error = await failure(done);
+    expect([error.code, error.message]).toEqual(['database_refused', expect.stringContaining(says)]);
+    expect(await versions('guarded')).toEqual(before);
+  });
+
   test('a table that does not fit is refused before the first row, each fault by its column', async () => {
     const cases: [ddl: string, says: string][] = [
       [

@@ -50,8 +50,8 @@ requirePostgres('a table that a topic is written to', () => {
     from: from === null ? null : { offset: from, topicId },
     to: { offset: to, topicId },
     columns: COLUMNS,
-    rows: `${partition}\n`,
-    letters: '',
+    rows: [`${partition}\n`],
+    letters: [],
   });
 
   test('a session that waits within a COPY for too long is ended by the one that needs its lock', async () => {
@@ -88,7 +88,7 @@ requirePostgres('a table that a topic is written to', () => {
         { name: 'part', kind: null },
         { name: 'offset', kind: 'integer' as const },
       ];
-      const rows = ['"a",1,8', '"a",1,9', '"a",1,10', ',1,11', ',2,12', '"b",1,13', ''].join('\n');
+      const rows = ['"a",1,8\n', '"a",1,9\n', '"a",1,10\n', ',1,11\n', ',2,12\n', '"b",1,13\n'];
       await own.write({ ...batch(0, null, 14n), columns, rows });
       const stored = () => server.query(`SELECT id, part, "offset"::int AS n FROM ${table} ORDER BY n`);
       const all = [
@@ -99,13 +99,47 @@ requirePostgres('a table that a topic is written to', () => {
       ];
       expect((await stored()).rows).toEqual(all);
       await server.query(`UPDATE ${table} SET decision = 'approve' WHERE id = 'a'`);
-      const mixed = own.write({ ...batch(0, 14n, 15n), columns, rows: '"a",1,14\n' });
+      const mixed = own.write({ ...batch(0, 14n, 15n), columns, rows: ['"a",1,14\n'] });
       await expect(mixed).rejects.toMatchObject({ code: 'database_refused', message: expect.stringContaining('decision') }); // biome-ignore format: one line
       expect((await stored()).rows).toEqual(all);
       expect(await own.committed(0)).toEqual({ offset: 14n, topicId: null });
       await own.close();
     },
   );
+
+  test.each([
+    ['append', "coalesce(new.id, '') = 'b'", ['"a",1\n', '"b",2\n', ',3\n'], 1],
+    ['append, a dead letter', 'false', ['"a",1\n'], 1],
+    ['merge', "new.id = 'b'", ['"a",1\n', '"b",2\n', ',3\n'], 1],
+    ['merge of identical rows', 'false', ['"z",0\n', '"a",1\n', ',3\n'], 0],
+    ['merge without a key', 'new.id IS NULL', ['"z",0\n', '"a",1\n', ',3\n', ',4\n'], 2],
+    ['merge of changed rows', 'true', ['"z",5\n'], 1],
+  ] as const)('rows that a trigger discards end the batch: %s', async (mode, when, rows, lost) => {
+    await server.query(`CREATE TABLE guarded (id text UNIQUE, "offset" bigint); INSERT INTO guarded VALUES ('z', 0);
+      CREATE TABLE guarded_letters (topic text, partition int, "offset" bigint, key bytea, value bytea,
+        error_code text, error_column text, error_message text);
+      CREATE OR REPLACE FUNCTION discard() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END';
+      CREATE TRIGGER discard BEFORE INSERT OR UPDATE ON guarded FOR EACH ROW WHEN (${when}) EXECUTE FUNCTION discard();
+      CREATE TRIGGER discard BEFORE INSERT ON guarded_letters FOR EACH ROW EXECUTE FUNCTION discard()`);
+    const own = writer('guarded', server.url, { mode: mode.split(/\W/)[0] as 'merge', key: ['id'], letters: 'guarded_letters' }); // biome-ignore format: one line
+    const columns = [
+      { name: 'id', kind: null },
+      { name: 'offset', kind: 'integer' as const },
+    ];
+    const letters = mode.includes('letter') ? ['t,0,9,,,"bad_number",,\n'] : [];
+    const from = await own.committed(0);
+    const written = own.write({ ...batch(0, null, 20n), from, columns, rows, letters });
+    if (lost === 0) await written;
+    else {
+      const says = `did not store all rows; a trigger or rule of the table discarded: ${lost}`;
+      await expect(written).rejects.toMatchObject({ code: 'database_refused', message: expect.stringContaining(says) });
+    }
+    const { rows: stored } = await server.query('SELECT * FROM guarded');
+    expect(stored.length).toBe(lost === 0 ? 3 : 1);
+    expect(await own.committed(0)).toEqual(lost === 0 ? { offset: 20n, topicId: null } : from);
+    await own.close();
+    await server.query('DROP TABLE guarded, guarded_letters; DELETE FROM sluice_offsets');
+  });
 
   test('a merge by an index in which NULLs are equal: the last row without a key', async () => {
     await server.query('CREATE TABLE equal_nulls (id text, "offset" int, UNIQUE NULLS NOT DISTINCT (id))');
@@ -114,8 +148,8 @@ requirePostgres('a table that a topic is written to', () => {
       { name: 'id', kind: null },
       { name: 'offset', kind: 'integer' as const },
     ];
-    await own.write({ ...batch(0, null, 3n), columns, rows: ',1\n,2\n' });
-    await own.write({ ...batch(0, 3n, 5n), columns, rows: ',3\n,4\n' });
+    await own.write({ ...batch(0, null, 3n), columns, rows: [',1\n', ',2\n'] });
+    await own.write({ ...batch(0, 3n, 5n), columns, rows: [',3\n', ',4\n'] });
     expect((await server.query('SELECT * FROM equal_nulls')).rows).toEqual([{ id: null, offset: 4 }]);
     await own.close();
   });
