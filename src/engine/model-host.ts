@@ -128,6 +128,8 @@ export class ModelHost {
   readonly #failed = new Map<string, { at: number; error: SluiceError }>();
   /** References that do not serve the version to which the registry resolves them. */
   readonly #stale = new Set<string>();
+  /** References that the registry does not have any more. Their last version is not served during an outage. */
+  readonly #removed = new Set<string>();
   readonly #tried = new Map<string, Promise<void>>();
   readonly #spare: SpareWorkers;
 
@@ -186,11 +188,14 @@ export class ModelHost {
   /** The version in the registry; if the registry fails, its error and the version that is served. @throws SluiceError */
   async #resolve(reference: string): Promise<{ model: ModelPackage; error: SluiceError | null }> {
     try {
-      return { model: await this.registry.resolve(reference), error: null };
+      const model = await this.registry.resolve(reference);
+      this.#removed.delete(reference);
+      return { model, error: null };
     } catch (error) {
       const kept = this.#current.get(reference);
       const e = asSluiceError(error, 'registry_unavailable');
-      if (!kept || !KEEPS_OLD.has(e.code)) throw e;
+      if (kept && e.code === 'model_not_found') this.#removed.add(reference);
+      if (!kept || !KEEPS_OLD.has(e.code) || this.#removed.has(reference)) throw e;
       this.#report(reference, reference, e, kept.model);
       return { model: kept.model, error: e };
     }
@@ -361,7 +366,11 @@ export class ModelHost {
   /** Removes a version that is to be closed, or has failed: no further request gets the version. */
   #drop(entry: Entry): void {
     if (this.#entries.get(entry.key) === entry) this.#entries.delete(entry.key);
-    for (const r of entry.references) if (this.#current.get(r) === entry) this.#current.delete(r);
+    for (const r of entry.references) {
+      if (this.#current.get(r) !== entry) continue;
+      this.#current.delete(r);
+      this.#removed.delete(r);
+    }
     entry.references.clear();
   }
 

@@ -1,7 +1,7 @@
 // Requests for more models than may be loaded at once: each gets the model that it names, however the others interleave.
 import { setImmediate } from 'node:timers/promises';
 import { expect, test } from 'vitest';
-import { SluiceError } from '../../src/core/errors.ts';
+import { type ErrorCode, SluiceError } from '../../src/core/errors.ts';
 import { ModelHost } from '../../src/engine/model-host.ts';
 import { loadPackage } from '../../src/model/package/load-package.ts';
 import type { ModelPackage } from '../../src/model/package/model-package.ts';
@@ -174,6 +174,30 @@ test.each([
     }
     await until(() => host.loaded.models === 1, 'the other versions are closed');
     expect(swaps).toEqual(last === '1' ? [] : ['m-0:1 → m-0:3']);
+  } finally {
+    await host.close();
+  }
+});
+
+test('an outage does not bring back a reference that was removed', async () => {
+  const model = await loadPackage(makePackage('m-0', '1'));
+  let answer: ModelPackage | ErrorCode = model;
+  const resolve = async () => {
+    if (typeof answer === 'string') throw new SluiceError(answer, 'no');
+    return answer;
+  };
+  const host = new ModelHost({ registry: { resolve } as unknown as Registry, workers: 1, engine: 'native', max: 5 });
+  const used = async (): Promise<string> => {
+    const hosted = await host.use('m-0@challenger').catch((error: SluiceError) => error);
+    if (hosted instanceof SluiceError) return hosted.code;
+    hosted.release();
+    return hosted.model.ref;
+  };
+  const answers: string[] = [];
+  try {
+    for (answer of [model, 'registry_unavailable', 'model_not_found', 'registry_unavailable', 'model_retired', model, 'registry_unavailable'] as const) // biome-ignore format: one line
+      answers.push(await used());
+    expect(answers).toEqual(['m-0:1', 'm-0:1', 'model_not_found', 'registry_unavailable', 'model_retired', 'm-0:1', 'm-0:1']); // biome-ignore format: one line
   } finally {
     await host.close();
   }

@@ -81,6 +81,16 @@ class Resolutions {
     await this.#write(id, resolution);
   }
 
+  /** Forgets the resolved version of a reference, and the package of the version that the reference names by its number. */
+  async forget(id: string, reference: string, named: string | undefined): Promise<void> {
+    const resolution = await this.of(id);
+    const isKept = reference in resolution.references || (named !== undefined && named in resolution.packages);
+    if (!isKept) return;
+    delete resolution.references[reference];
+    if (named !== undefined) delete resolution.packages[named];
+    await this.#write(id, resolution);
+  }
+
   async #write(id: string, resolution: Resolution): Promise<void> {
     const partial = path.join(this.#folder, `.${randomUUID()}.partial`);
     try {
@@ -363,6 +373,9 @@ export class RemoteRegistry implements Registry {
       this.#options.onLookup?.('ok');
       return model;
     } catch (error) {
+      // A reference that was removed must not be served again during an outage.
+      if (changes === this.#changes && error instanceof SluiceError && error.code === 'model_not_found')
+        await this.#resolutions.forget(ref.id, this.#keptAs(reference), ref.version).catch(() => {});
       const last = isOutage(error) ? await this.#lastResolution(reference, ref) : null;
       this.#options.onLookup?.(last ? 'stale' : 'failed');
       if (!last) throw error;

@@ -3,6 +3,7 @@ import { cpSync } from 'node:fs';
 import { expect, onTestFinished, test } from 'vitest';
 import { SluiceError } from '../../../src/core/errors.ts';
 import { filesOf } from '../../../src/model/package/package-hash.ts';
+import type { Registry } from '../../../src/model/registry/registry.ts';
 import { RemoteRegistry, type Store, type StoredEntry } from '../../../src/model/registry/remote.ts';
 import { scratch } from '../../support/cli.ts';
 import { controlClock } from '../../support/controlled-clock.ts';
@@ -14,7 +15,7 @@ const REFRESH_MS = 1000;
 class MemoryStore implements Store {
   readonly name = 'memory://test';
   readonly packages = new Map(['1', '2'].map((version) => [version, makePackage('m', version)]));
-  champion = '1';
+  champion: string | null = '1';
   isDown = false;
   #held: Promise<void> | null = null;
   /** Number of replies that wait. */
@@ -42,11 +43,12 @@ class MemoryStore implements Store {
   #now(): StoredEntry {
     const versions = [...this.packages.keys()];
     const stamps = Object.fromEntries(versions.map((v) => [v, v]));
-    return { id: 'm', versions, aliases: { champion: this.champion }, journal: [], stamps };
+    const aliases: Record<string, string> = this.champion === null ? {} : { champion: this.champion };
+    return { id: 'm', versions, aliases, journal: [], stamps };
   }
 
   entries = () => this.#reply([this.#now()]);
-  entry = () => this.#reply(this.#now());
+  entry = () => this.#reply(this.packages.size === 0 ? null : this.#now());
 
   async fetch(_: string, version: string, folder: string) {
     cpSync(this.packages.get(version)!, folder, { recursive: true });
@@ -55,7 +57,7 @@ class MemoryStore implements Store {
 
   async moveAlias(_: string, { alias, to }: { alias: string; to: string | null }) {
     const from = this.champion;
-    this.champion = to!;
+    this.champion = to;
     return { at: '', who: 'ann', alias, from, to, package_sha256: null } as never;
   }
 
@@ -108,4 +110,37 @@ test('a list that had been read before the move is not kept', async () => {
   release();
   expect((await before)[0]!.aliases).toEqual({ champion: '1' });
   expect((await registry.list())[0]!.aliases).toEqual({ champion: '2' });
+});
+
+test.each<[string, reference: string, remove: (store: MemoryStore) => void]>([
+  ['an alias', 'm@champion', (store) => { store.champion = null; }], // biome-ignore format: one line
+  ['a version', 'm:1', (store) => store.packages.delete('1')],
+  ['a model', 'm', (store) => store.packages.clear()],
+])('an outage does not bring back %s that was removed', async (_, reference, remove) => {
+  const store = new MemoryStore();
+  const kept = new Map(store.packages);
+  const cacheFolder = scratch();
+  const behind = { resolve: async () => { throw new SluiceError('model_not_found', 'no model m'); } } as unknown as Registry; // biome-ignore format: one line
+  const open = () => {
+    const registry = new RemoteRegistry(store, { cacheFolder, cacheMaxBytes: 2 ** 30, refreshMs: REFRESH_MS, behind });
+    onTestFinished(() => registry.close());
+    return registry;
+  };
+  const codeOf = (registry: RemoteRegistry) =>
+    registry.resolve(reference).then(
+      (model) => model.ref,
+      (error: SluiceError) => error.code,
+    );
+  expect(await codeOf(open())).toBe('m:1');
+  store.isDown = true;
+  expect(await codeOf(open())).toBe('m:1');
+  store.isDown = false;
+  remove(store);
+  expect(await codeOf(open())).toBe('model_not_found');
+  store.isDown = true;
+  expect(await codeOf(open())).toBe('registry_unavailable');
+  store.isDown = false;
+  store.champion = '1';
+  for (const [version, folder] of kept) store.packages.set(version, folder);
+  expect(await codeOf(open())).toBe('m:1');
 });
