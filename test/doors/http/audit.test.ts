@@ -1,6 +1,7 @@
 // What the audit log has of a service: every request that touched a model or a job, with its caller, and none of its values.
 import { execFileSync } from 'node:child_process';
 import { readFileSync, truncateSync } from 'node:fs';
+import https from 'node:https';
 import path from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
 import { readRecord } from '../../../src/audit/audit-record.ts';
@@ -36,6 +37,17 @@ async function audited(settings: string[] = [], options: Parameters<typeof start
     return find()!;
   };
   return { ...s, file, recordOf };
+}
+
+/** The result of a job of 3,000 rows. */
+async function scoredJob({ call }: Pick<Service, 'call'>): Promise<{ url: string; size: number }> {
+  const { sample } = (await call('GET', '/api/v1/models/credit-default')).json;
+  const body = JSON.stringify(Array(3000).fill(sample));
+  const { id } = (await call('POST', predictUrl('json'), { body, headers: asJob })).json;
+  const find = async () => (await call('GET', `/api/v1/scoring/jobs/${id}`)).json;
+  await expect.poll(find, { timeout: 20_000 }).toMatchObject({ state: 'done' });
+  const { result, resultBytes } = await find();
+  return { url: result, size: resultBytes };
 }
 
 const asJob = { prefer: 'respond-async' };
@@ -86,9 +98,33 @@ test('jobs: the upload, what became of it, and who fetched the result', async ()
   expect(await s.recordOf(made.headers['x-request-id'])).toMatchObject({ status: 201, job_id: id });
   await expect.poll(() => recordsIn(s.file).find((r) => r.kind === 'job')).toMatchObject({ job_id: id, state: 'done', key: 'dev', rows: 0, request_id: made.headers['x-request-id'] }); // biome-ignore format: one line
   const result = await s.call('GET', `${url}/result`);
+  expect(recordsIn(s.file).find((r) => r.kind === 'job')).toMatchObject({ package_sha256: result.headers['sluice-package-sha256'] }); // biome-ignore format: one line
   expect(await s.recordOf(result.headers['x-request-id'])).toMatchObject({ job_id: id, route: '/api/v1/scoring/jobs/:id/result', status: 200, model: expect.stringMatching(/^credit-default:/) }); // biome-ignore format: one line
   const failing = await s.call('POST', predictUrl('json'), { body: '[{"x":1}]', headers: asJob });
   await expect.poll(() => recordsIn(s.file).find((r) => r.kind === 'job' && r.job_id === failing.json.id)).toMatchObject({ state: 'failed', code: 'nothing_scored' }); // biome-ignore format: one line
+});
+
+test('the download of a result: a client that leaves after the last byte was not cut off', async () => {
+  const s = await audited();
+  const { url, size } = await scoredJob(s);
+  for (const range of [null, [0, 9_999], [5, size - 1]] as const) {
+    const length = range === null ? size : range[1] - range[0] + 1;
+    for (let i = 0; i < 10; i++) {
+      const headers = { authorization: `API-Key ${s.token}`, ...(range ? { range: `bytes=${range.join('-')}` } : {}) };
+      const left = Promise.withResolvers<string>();
+      const request = https.get({ port: s.port, path: url, headers, agent: false, rejectUnauthorized: false });
+      request.on('error', left.reject).on('response', (response) => {
+        let read = 0;
+        response.on('data', (chunk: Buffer) => {
+          read += chunk.length;
+          if (read < length) return;
+          response.destroy();
+          left.resolve(response.headers['x-request-id'] as string);
+        });
+      });
+      expect(await s.recordOf(await left.promise)).toMatchObject({ cut: false, bytes_out: length });
+    }
+  }
 });
 
 test('aliases that are moved, subjects of tokens, wrong keys up to their limit, and none of the tokens', async () => {

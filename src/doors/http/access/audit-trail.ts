@@ -26,7 +26,7 @@ const JOB_ENDS: Partial<Record<LogEvent, string>> = {
   job_cancelled: 'cancelled',
 };
 /** Fields of these events to record. The fields contain only numbers, names and codes. */
-const JOB_FIELDS = ['job_id', 'request_id', 'key', 'model', 'pipeline', 'rows', 'scored', 'rejected', 'bytes_in', 'bytes_out', 'code', 'ms'] as const; // biome-ignore format: one line
+const JOB_FIELDS = ['job_id', 'request_id', 'key', 'model', 'package_sha256', 'pipeline', 'rows', 'scored', 'rejected', 'bytes_in', 'bytes_out', 'code', 'ms'] as const; // biome-ignore format: one line
 
 export class AuditTrail {
   readonly #config: AuditConfig;

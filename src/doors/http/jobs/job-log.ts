@@ -15,9 +15,9 @@ import {
   words,
 } from '../../../core/log.ts';
 import { parseTraceparent, type Span, type Tracer, traceFields } from '../../../core/tracing.ts';
-import type { RunCounts } from '../../../engine/counts.ts';
 import { labelOf } from '../access/identity.ts';
 import type { Job, NewJob } from './job-store.ts';
+import type { JobDone } from './score-job.ts';
 
 export class JobLog {
   readonly #log: Log;
@@ -48,8 +48,11 @@ export class JobLog {
     return { span, began: monotonicMs() };
   }
 
-  done(job: Job, running: RunningJobLog, { rows, scored, rejected }: Readonly<RunCounts>, bytesOut: number): void {
-    const fields = { rows, scored, rejected, bytes_in: job.uploadBytes, bytes_out: bytesOut, ms: msOf(running) };
+  done(job: Job, running: RunningJobLog, { counts, resultBytes, packageSha256 }: JobDone): void {
+    const { rows, scored, rejected } = counts;
+    // The package may differ from that of the upload, if the version was replaced in the meantime.
+    const made = { package_sha256: named(packageSha256), bytes_in: job.uploadBytes, bytes_out: resultBytes };
+    const fields = { rows, scored, rejected, ...made, ms: msOf(running) };
     this.#end(running, job, fields);
     this.#tell('info', 'job_done', job, words`done, ${rows} rows`, fields);
   }

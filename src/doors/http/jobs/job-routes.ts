@@ -161,19 +161,43 @@ async function sendResult(
   const bytes = size === 0 ? Readable.from([]) : await read(asked);
   if (!asked) {
     const agreed = agreedCoding(request.headers['accept-encoding'], level);
-    if (!agreed || size < agreed.leastBytes) return reply.header('content-length', size).send(bytes);
+    if (!agreed || size < agreed.leastBytes)
+      return reply.header('content-length', size).send(counted(request, bytes, size));
     reply.header('content-encoding', agreed.coding).header('etag', `"${id}-${agreed.coding}"`);
     // Nothing reads the body of the response to a HEAD request, so the body is not compressed.
     if (request.method === 'HEAD') return reply.send(bytes);
     // An error destroys both streams and the connection. Fastify logs the error.
-    return reply.send(pipeline(bytes, compressor(agreed), () => {}));
+    return reply.send(
+      counted(
+        request,
+        pipeline(bytes, compressor(agreed), () => {}),
+      ),
+    );
   }
   const { start, end } = asked;
+  const length = end - start + 1;
   return reply
     .code(206)
     .header('content-range', `bytes ${start}-${end}/${size}`)
-    .header('content-length', end - start + 1)
-    .send(bytes);
+    .header('content-length', length)
+    .send(counted(request, bytes, length));
+}
+
+/**
+ * Counts the sent bytes for the records of the request. The stream ends with byte `length`: a client that closes the
+ * connection after this byte, before the source has reported its end, would be recorded as cut off.
+ */
+function counted({ story }: FastifyRequest, bytes: Readable, length = Infinity): Readable {
+  const chunks = async function* () {
+    let left = length;
+    for await (const chunk of bytes as AsyncIterable<Buffer>) {
+      story.bytesOut += chunk.length;
+      left -= chunk.length;
+      yield chunk;
+      if (left <= 0) return;
+    }
+  };
+  return Readable.from(chunks(), { objectMode: false });
 }
 
 /** The single range of a Range header; null if the header must be ignored. */

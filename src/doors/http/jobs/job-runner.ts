@@ -221,7 +221,8 @@ export class JobRunner {
       if (cancelled) throw cancelledByOwner();
       if (job.crashes >= services.config.jobs.max_crashes)
         throw new SluiceError('job_crashed', `${job.crashes} servers crashed while running the job`);
-      const { counts, resultBytes, packageSha256 } = await this.#score(job, lease);
+      const done = await this.#score(job, lease);
+      const { counts, resultBytes, packageSha256 } = done;
       const { rows, scored, rejected } = counts;
       const end = {
         state: 'done',
@@ -237,7 +238,7 @@ export class JobRunner {
         lease.controller.abort(cancelledByOwner());
         throw lease.controller.signal.reason;
       }
-      log.done(job, running, counts, resultBytes);
+      log.done(job, running, done);
       await files.removeUpload(job.id);
       this.#forgetFailures(job.id);
     } catch (error) {
