@@ -45,7 +45,7 @@ async function scoredJob({ call }: Pick<Service, 'call'>): Promise<{ url: string
   const body = JSON.stringify(Array(3000).fill(sample));
   const { id } = (await call('POST', predictUrl('json'), { body, headers: asJob })).json;
   const find = async () => (await call('GET', `/api/v1/scoring/jobs/${id}`)).json;
-  await expect.poll(find, { timeout: 20_000 }).toMatchObject({ state: 'done' });
+  await expect.poll(find).toMatchObject({ state: 'done' });
   const { result, resultBytes } = await find();
   return { url: result, size: resultBytes };
 }
