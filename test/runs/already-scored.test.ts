@@ -20,7 +20,7 @@ checkTest('a second night scores what is new or changed, and nothing else', asyn
   const pipeline = (score = '', { control = '', gate = '' } = {}) =>
     writeFileSync(
       at('nightly.yaml'),
-      `model: credit-default\nsource: { type: file, path: 'in/*.csv'${control} }\nsink: { type: file, path: 'out/{name}.csv' }\ndead_letter: { type: file, path: 'out/{name}.rejects.csv' }\nscore: { passthrough: [application_id]${score} }\n${gate}`,
+      `model: credit-default\nsource: { type: file, path: 'in/*.csv'${control} }\nsink: { type: file, path: 'out/{name}.csv' }\ndead_letter: { type: file, path: 'out/{name}.rejects.csv' }\nscore: { passthrough: [application_id]${score} }\nrun_records: records\n${gate}`,
     );
   pipeline();
   /** Names of the inputs that a night scores, by what became of their outputs. */
@@ -37,6 +37,8 @@ checkTest('a second night scores what is new or changed, and nothing else', asyn
     const lists = readdirSync(at('out')).filter((name) => name.endsWith('.rejects.csv'));
     const listed = lists.flatMap((name) => readFileSync(at('out', name), 'utf8').trimEnd().split('\n').slice(1));
     expect(rejected + rejectedBefore).toBe(listed.length);
+    const record = readdirSync(at('records')).sort().at(-1)!;
+    expect(JSON.parse(readFileSync(at('records', record), 'utf8'))).toMatchObject({ exitCode: 3, state: 'rejected_rows', rows, rejected }); // biome-ignore format: one line
     return scored;
   };
   expect(await night()).toEqual(['a', 'b', 'c']);

@@ -101,7 +101,7 @@ async function recordOf(started: RunRecord, spec: RunSpec, run: EndOfRun): Promi
   const { model } = findings;
   return {
     ...started,
-    state: stateOf(exitCode, counts),
+    state: stateOf(exitCode, counts.rejected + (result?.rejectedBefore ?? 0)),
     ended: new Date(epochMs()).toISOString(),
     exitCode,
     error: error && { code: error.code, message: error.message.slice(0, MOST_CHARACTERS) },
@@ -133,7 +133,8 @@ function countsOf({ counts, findings }: EndOfRun): Readonly<RunCounts> {
   return judged;
 }
 
-function stateOf(exitCode: number, { rejected }: Readonly<RunCounts>): RunRecord['state'] {
+/** `rejected`: number of rejected rows, with those of inputs that an earlier run scored. */
+function stateOf(exitCode: number, rejected: number): RunRecord['state'] {
   if (exitCode === EXIT.gate) return 'gate_stopped';
   if (exitCode === EXIT.failed || exitCode === EXIT.usage) return 'failed';
   return rejected > 0 ? 'rejected_rows' : 'done';
