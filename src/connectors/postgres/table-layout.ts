@@ -101,6 +101,9 @@ export async function inspectTarget(
   }
   const index = key.length > 0 ? await uniqueIndex(client, table.oid, key) : null;
   if (key.length > 0 && !index) faults.push(`it has no unique index on (${key.join(', ')})`);
+  else if (index?.deferrable) faults.push(`its unique index on (${key.join(', ')}) is deferrable`);
+  if (index && (await isInherited(client, table.oid)))
+    faults.push('other tables inherit from it, and its unique index does not cover their rows');
   if (faults.length > 0) throw refused(name, `does not fit: ${faults.join('; ')}`);
   const foreign = key.length > 0 ? [...there.keys()].filter((column) => isPart(column) && !named.has(column)) : [];
   return { ...present(name, columns, there), key, nullsDiffer: index?.nullsDiffer ?? true, foreign };
@@ -189,15 +192,26 @@ function faultOf({ name, kind }: StoredColumn, present: Present | undefined): st
   return [`its column ${name} has the type ${present.type} instead of ${MADE[kind]}`];
 }
 
+/** Whether tables inherit from the table, other than its partitions. */
+async function isInherited(client: Database, oid: string): Promise<boolean> {
+  const { rowCount } = await client.query(
+    "SELECT 1 FROM pg_inherits JOIN pg_class ON oid = inhparent WHERE inhparent = $1 AND relkind = 'r' LIMIT 1",
+    [oid],
+  );
+  return rowCount === 1;
+}
+
+interface UniqueIndex {
+  nullsDiffer: boolean;
+  /** Whether a transaction may check the index at its end. ON CONFLICT does not support such an index. */
+  deferrable: boolean;
+}
+
 /** The unique index on exactly these columns; null: there is none. */
-async function uniqueIndex(
-  client: Database,
-  oid: string,
-  key: readonly string[],
-): Promise<{ nullsDiffer: boolean } | null> {
+async function uniqueIndex(client: Database, oid: string, key: readonly string[]): Promise<UniqueIndex | null> {
   // A conversion to JSON, because servers before PostgreSQL 15 do not have the column indnullsnotdistinct.
-  const { rows } = await client.query<{ columns: string[]; nullsDiffer: boolean }>(
-    `SELECT array_agg(a.attname::text) AS columns,
+  const { rows } = await client.query<UniqueIndex & { columns: string[] }>(
+    `SELECT array_agg(a.attname::text) AS columns, bool_or(NOT i.indimmediate) AS deferrable,
             coalesce(bool_and(to_jsonb(i) ->> 'indnullsnotdistinct' = 'false'), true) AS "nullsDiffer"
        FROM pg_index i
        JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = ANY (i.indkey)
@@ -208,7 +222,9 @@ async function uniqueIndex(
   );
   const wanted = [...key].sort().join('\0');
   const found = rows.filter(({ columns }) => [...columns].sort().join('\0') === wanted);
-  return found.find(({ nullsDiffer }) => !nullsDiffer) ?? found[0] ?? null;
+  const index = found.find(({ nullsDiffer }) => !nullsDiffer) ?? found[0];
+  // With several indexes on these columns, ON CONFLICT uses all of them.
+  return index ? { ...index, deferrable: found.some(({ deferrable }) => deferrable) } : null;
 }
 
 const definitions = ({ columns, types }: Target): string =>

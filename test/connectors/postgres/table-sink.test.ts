@@ -179,7 +179,16 @@ requirePostgres('a table as the sink', () => {
     await server.query('CREATE UNIQUE INDEX ON unkeyed (id) WHERE row > 0');
     await server.query('CREATE UNIQUE INDEX ON unkeyed (lower(id))');
     expect((await failure(open('unkeyed', merge))).code).toBe('database_refused');
+    await server.query('ALTER TABLE unkeyed ADD UNIQUE (id) DEFERRABLE');
+    const deferrable = await failure(open('unkeyed', merge));
+    expect(deferrable.message).toBe('the table "unkeyed" does not fit: its unique index on (id) is deferrable');
     await server.query('CREATE UNIQUE INDEX ON unkeyed (id)');
+    expect((await failure(open('unkeyed', merge))).message).toBe(deferrable.message);
+    await server.query('ALTER TABLE unkeyed DROP CONSTRAINT unkeyed_id_key');
+    await server.query('CREATE TABLE heir () INHERITS (unkeyed)');
+    const inherited = await failure(open('unkeyed', merge));
+    expect(inherited.message).toContain('does not fit: other tables inherit from it');
+    await server.query('DROP TABLE heir');
     await put(await open('unkeyed', merge), ['"d",,4,0.75,true,']);
     expect((await rowsOf('unkeyed')).length).toBe(4);
   });
