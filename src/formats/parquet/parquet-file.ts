@@ -64,6 +64,7 @@ const MAGIC = 0x31524150;
 const MOST_FOOTER_BYTES = 64 * 1024 * 1024;
 
 type Group = FileMetaData['row_groups'][number];
+type ChunkMetadata = NonNullable<Group['columns'][number]['meta_data']>;
 
 /** Opens a local file, which the caller must close. @throws SluiceError input_not_found */
 export async function openRandomAccess(path: string): Promise<RandomAccess & { close(): Promise<void> }> {
@@ -253,9 +254,14 @@ class ParquetTable implements ColumnSource {
     if (!(Number.isSafeInteger(this.#left) && this.#left >= 0)) throw new Error('a row group has no number of rows');
     this.#budget.addRows(this.#left);
     this.#told = 0;
-    const byName = new Map(group.columns.map((column) => [column.meta_data?.path_in_schema.join('.'), column]));
+    const byName = new Map<string, ChunkMetadata>();
+    for (const { meta_data: data } of group.columns) {
+      const [name, ...inner] = data?.path_in_schema ?? [];
+      // A column inside a struct is ignored. The name of another column may equal its path with dots.
+      if (data && name !== undefined && inner.length === 0) byName.set(name, data);
+    }
     this.names.forEach((name, i) => {
-      const data = byName.get(name)?.meta_data;
+      const data = byName.get(name);
       if (!data) throw new Error('a row group lacks a column');
       this.#columns[i]!.begin(placeOf(data));
     });
@@ -271,7 +277,7 @@ class ParquetTable implements ColumnSource {
   }
 }
 
-function placeOf(data: NonNullable<Group['columns'][number]['meta_data']>): ChunkPlace {
+function placeOf(data: ChunkMetadata): ChunkPlace {
   const pages = Number(data.data_page_offset);
   const words = data.dictionary_page_offset === undefined ? 0 : Number(data.dictionary_page_offset);
   // Some writers store 0 if the column has no dictionary.
