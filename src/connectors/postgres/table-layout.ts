@@ -192,10 +192,15 @@ function faultOf({ name, kind }: StoredColumn, present: Present | undefined): st
   return [`its column ${name} has the type ${present.type} instead of ${MADE[kind]}`];
 }
 
-/** Whether tables inherit from the table, other than its partitions. */
+/** Whether tables inherit from the table, other than its partitions and the chunks of a hypertable of TimescaleDB. */
 async function isInherited(client: Database, oid: string): Promise<boolean> {
   const { rowCount } = await client.query(
-    "SELECT 1 FROM pg_inherits JOIN pg_class ON oid = inhparent WHERE inhparent = $1 AND relkind = 'r' LIMIT 1",
+    `SELECT 1 FROM pg_inherits
+       JOIN pg_class AS parent ON parent.oid = inhparent
+       JOIN pg_class AS heir ON heir.oid = inhrelid
+       JOIN pg_namespace AS space ON space.oid = heir.relnamespace
+      WHERE inhparent = $1 AND parent.relkind = 'r' AND nspname <> '_timescaledb_internal'
+      LIMIT 1`,
     [oid],
   );
   return rowCount === 1;
