@@ -1,4 +1,4 @@
-// What every page is checked for in Chromium: accessibility with axe-core, and its width, in light on a screen and in dark on a phone.
+// Checks of every page in Chromium: accessibility with axe-core and the width, light on a screen and dark on a phone.
 import { mkdirSync, readFileSync } from 'node:fs';
 import type { Browser, Page } from 'playwright-core';
 import { afterAll, beforeAll } from 'vitest';
