@@ -26,6 +26,7 @@ from sklearn.ensemble import GradientBoostingClassifier, HistGradientBoostingCla
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LinearRegression, LogisticRegression, RidgeClassifier
 from sklearn.model_selection import GridSearchCV
+from sklearn.neural_network import MLPClassifier, MLPRegressor
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import (
     FunctionTransformer,
@@ -40,6 +41,7 @@ from thirty_pipelines import branches, median, one_hot, ordinal
 from ugly_portfolio import portfolio
 
 import sluice
+from sluice._estimator import estimator_problems
 
 warnings.simplefilter("ignore")
 NO_COMMAND = ["this command does not exist"]
@@ -96,6 +98,22 @@ class Problems(unittest.TestCase):
         self.assertIn("its function <lambda> is Python code", text)
         self.assertIn("isotonic calibration", text)
         self.assertEqual(text.count("\n- "), 4)
+
+    def test_several_outcomes(self) -> None:
+        X = TRAINING[["term"]].astype("float32")
+        tier = pd.Series(np.digitize(X["term"], [18, 30]), name="tier")
+        both = np.column_stack([OK, tier > 0]).astype(int)
+        network = MLPClassifier(hidden_layer_sizes=(2,), max_iter=2, random_state=0)
+        for model, y, several in [
+            (network, tier, False),
+            (network, OK, False),
+            (network, both, True),
+            (MLPRegressor(hidden_layer_sizes=(2,), max_iter=2), both, True),
+            (DecisionTreeClassifier(max_depth=2), both, True),
+        ]:
+            with self.subTest(model=model, several=several):
+                found = [problem.why for problem in estimator_problems(model.fit(X, y), "model")]
+                self.assertEqual("it predicts several outcomes" in found, several, found)
 
     def test_thresholds_of_predictions(self) -> None:
         from sklearn.model_selection import FixedThresholdClassifier, TunedThresholdClassifierCV

@@ -64,6 +64,16 @@ def estimators_within(model: Any) -> Iterator[Any]:
                 yield from estimators_within(inner)
 
 
+def predicts_several_outcomes(estimator: Any) -> bool:
+    """Whether the estimator was fitted on several outcomes for each row."""
+    if isinstance(getattr(estimator, "classes_", None), list):
+        return True
+    # In a neural network, n_outputs_ counts units. With softmax, there is one unit for each class of one outcome.
+    if getattr(estimator, "out_activation_", None) == "softmax":
+        return False
+    return getattr(estimator, "n_outputs_", 1) not in (1, None)
+
+
 def estimator_problems(estimator: Any, label: str) -> list[Problem]:
     """Why an estimator cannot be converted, as far as its class and parameters show."""
     found: list[Problem] = []
@@ -79,7 +89,7 @@ def estimator_problems(estimator: Any, label: str) -> list[Problem]:
         )
     if not classifier and not hasattr(estimator, "predict"):
         found.append(Problem(what, "it does not predict", "End the pipeline with a classifier or a regressor."))
-    if getattr(estimator, "n_outputs_", 1) not in (1, None) or (classifier and isinstance(estimator.classes_, list)):
+    if predicts_several_outcomes(estimator):
         found.append(Problem(what, "it predicts several outcomes", "Fit and register one model per outcome."))
     if classifier and len(estimator.classes_) < 2:
         found.append(Problem(what, "it knows one class only", "Fit on an outcome with at least two classes."))
