@@ -77,6 +77,10 @@ export interface RunResult {
   rejectLists: string[];
 }
 
+/** Rejected rows of all inputs of a run, with those of the inputs that an earlier run scored. */
+export const rejectedInAll = ({ rejected }: Pick<RunCounts, 'rejected'>, result: RunResult | null): number =>
+  rejected + (result?.rejectedBefore ?? 0);
+
 /** The result of a run before its first row. */
 export const newResult = (): RunResult => ({
   by: null,

@@ -5,7 +5,7 @@ import { asSluiceError, type SluiceError } from '../../core/errors.ts';
 import { Probe } from '../../inference/sandbox/probe.ts';
 import type { OpenedLog } from '../../monitor/open-log.ts';
 import { openTracer } from '../../monitor/otlp-tracer.ts';
-import type { RunContext, RunningPipeline, RunResult } from '../../runs/context.ts';
+import { type RunContext, type RunningPipeline, type RunResult, rejectedInAll } from '../../runs/context.ts';
 import { followDeadline } from '../../runs/deadline.ts';
 import { RunFindings } from '../../runs/gate.ts';
 import type { RunSpec } from '../../runs/spec.ts';
@@ -70,8 +70,8 @@ export async function driveRun(spec: RunSpec, options: DriveOptions): Promise<nu
     result = await awaitEnd(spec, running, options, { signal, seconds, lines });
     if (lines.lost) throw lines.lost;
     // Rows that an earlier run rejected count too, or a repeated run that skips their input would hide them.
-    const rejected = context.account.totals.rejected + (result?.rejectedBefore ?? 0);
-    exitCode = rejected > 0 && endsAlone(spec.source) ? EXIT.rejected : EXIT.done;
+    const hasRejected = rejectedInAll(context.account.totals, result) > 0;
+    exitCode = hasRejected && endsAlone(spec.source) ? EXIT.rejected : EXIT.done;
     return exitCode;
   } catch (error) {
     ended = asSluiceError(error, 'internal_error');

@@ -11,7 +11,7 @@ import type { SluiceError } from '../../core/errors.ts';
 import { faultFields, faultOf, type Log, named, words } from '../../core/log.ts';
 import type { RunCounts } from '../../engine/counts.ts';
 import { addTo, newCounts } from '../../runs/accumulator.ts';
-import type { RunResult } from '../../runs/context.ts';
+import { type RunResult, rejectedInAll } from '../../runs/context.ts';
 import type { RunFindings } from '../../runs/gate.ts';
 import {
   manifestHash,
@@ -101,7 +101,7 @@ async function recordOf(started: RunRecord, spec: RunSpec, run: EndOfRun): Promi
   const { model } = findings;
   return {
     ...started,
-    state: stateOf(exitCode, counts.rejected + (result?.rejectedBefore ?? 0)),
+    state: stateOf(exitCode, rejectedInAll(counts, result)),
     ended: new Date(epochMs()).toISOString(),
     exitCode,
     error: error && { code: error.code, message: error.message.slice(0, MOST_CHARACTERS) },

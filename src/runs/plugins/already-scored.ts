@@ -26,11 +26,11 @@ interface RunIntended {
 }
 
 /**
- * Returns the manifest of the earlier run; null if the input must be scored. Compares the run with the manifest of the output: package, versions, options, gate, signer and input must be equal.
- * Output and rejects file must be those of the manifest: files by their size, because they are published together with
- * it and `sluice verify` finds later changes; objects by their content, because an interrupted publication may have
- * replaced only the manifest. Control totals, which the manifest does not contain, must fit the input: if they do not,
- * scoring it reports the difference.
+ * Returns the manifest of the earlier run; null if the input must be scored. Compares the run with the manifest of the
+ * output: package, versions, options, gate, signer and input must be equal. Output and rejects file must be those of the
+ * manifest: files by their size, because they are published together with it and `sluice verify` finds later changes;
+ * objects by their content, because an interrupted publication may have replaced only the manifest. Control totals,
+ * which the manifest does not contain, must fit the input: if they do not, scoring it reports the difference.
  * @throws SluiceError control_total_mismatch: a control file is missing or has no totals
  */
 async function earlierRun(

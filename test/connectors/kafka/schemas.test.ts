@@ -543,6 +543,7 @@ test('Avro is written byte for byte as avsc writes it, whatever a prediction hol
     }),
   );
   let refused = 0;
+  const numRuns = times('avro runs', { quick: 300, check: 500, campaigns: 50_000 });
   fc.assert(
     fc.property(predictions, ({ fields, passed, named }) => {
       const members = [
@@ -555,9 +556,9 @@ test('Avro is written byte for byte as avsc writes it, whatever a prediction hol
       if (expected === 'refused') refused++;
       expect(written(() => encoder.encode(json))).toBe(expected);
     }),
-    { numRuns: times('avro runs', { quick: 300, check: 500, campaigns: 50_000 }) },
+    { numRuns },
   );
-  expect(refused).toBeLessThan(times('avro runs', { quick: 300, check: 500, campaigns: 50_000 }) / 2);
+  expect(refused).toBeLessThan(numRuns / 2);
 });
 
 test('a value of a regression beyond 2^53 is a double in every schema language', async () => {

@@ -19,6 +19,9 @@ import { times } from '../../support/tiers.ts';
 const ALL = ['BRANCH_LEQ', 'BRANCH_LT', 'BRANCH_GTE', 'BRANCH_GT', 'BRANCH_EQ', 'BRANCH_NEQ'];
 const VALUES = [Number.NaN, 0, -0, 1, 2, 3, -1, 0.5, Math.fround(0.1), 1e6, -3.25, Infinity, -Infinity, 16_777_216];
 
+const FORESTS = times('effect forests', { quick: 40, check: 60, campaigns: 3000 });
+const FEWER_FORESTS = times('effect forests', { quick: 20, check: 30, campaigns: 1000 });
+
 type Row = readonly number[];
 
 interface Forest {
@@ -216,9 +219,7 @@ test('effects, sums and base are what all subsets of the columns say', () => {
     const { forest, rows, background } = drawn(d);
     agrees(forest, rows, background, JSON.stringify(d));
   };
-  fc.assert(fc.property(specs, run), {
-    numRuns: times('effect forests', { quick: 40, check: 60, campaigns: 3000 }),
-  });
+  fc.assert(fc.property(specs, run), { numRuns: FORESTS });
 });
 
 test('what two columns make together is what all subsets of the columns say, whatever may be kept', () => {
@@ -247,9 +248,7 @@ test('what two columns make together is what all subsets of the columns say, wha
       largest = want.reduce((n, x) => Math.max(n, Math.abs(x)), largest);
     }
   };
-  fc.assert(fc.property(specs, run), {
-    numRuns: times('effect forests', { quick: 40, check: 60, campaigns: 3000 }),
-  });
+  fc.assert(fc.property(specs, run), { numRuns: FORESTS });
   expect(largest).toBeGreaterThan(0.01);
 });
 
@@ -350,9 +349,7 @@ test('the bits of a row depend neither on its neighbours nor on the memory for w
       }
     }
   };
-  fc.assert(fc.property(specs, run), {
-    numRuns: times('effect forests', { quick: 20, check: 30, campaigns: 1000 }),
-  });
+  fc.assert(fc.property(specs, run), { numRuns: FEWER_FORESTS });
 });
 
 test('path-dependent effects leaf by leaf are those in groups', () => {
@@ -364,9 +361,7 @@ test('path-dependent effects leaf by leaf are those in groups', () => {
       expect(sums).toEqual(want[r]!.sums);
     }
   };
-  fc.assert(fc.property(specs, run), {
-    numRuns: times('effect forests', { quick: 20, check: 30, campaigns: 1000 }),
-  });
+  fc.assert(fc.property(specs, run), { numRuns: FEWER_FORESTS });
 });
 
 test('deep trees with a background of many rows: leaf by leaf, as in groups, and base and effects add up', () => {

@@ -167,12 +167,8 @@ async function sendResult(
     // Nothing reads the body of the response to a HEAD request, so the body is not compressed.
     if (request.method === 'HEAD') return reply.send(bytes);
     // An error destroys both streams and the connection. Fastify logs the error.
-    return reply.send(
-      counted(
-        request,
-        pipeline(bytes, compressor(agreed), () => {}),
-      ),
-    );
+    const compressed = pipeline(bytes, compressor(agreed), () => {});
+    return reply.send(counted(request, compressed));
   }
   const { start, end } = asked;
   const length = end - start + 1;
