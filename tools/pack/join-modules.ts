@@ -2,6 +2,7 @@
 // Node as long as scoring a hundred thousand rows.
 import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
+import { fileURLToPath } from 'node:url';
 import { type ExistingRawSourceMap, type Plugin, type RolldownLog, rolldown } from 'rolldown';
 
 /** Files that something starts or reads by their names: each keeps its place, and its own code. */
@@ -34,8 +35,17 @@ const PARTS: readonly (readonly [name: string, roots: readonly string[]])[] = [
 ];
 const APART = new Set([...ENTRIES, 'cli.js']);
 
+/**
+ * Packages that go into a part of their own: Node would load 600 files of typebox and 70 of yaml in every service. They stay dependencies,
+ * because declarations name the types of typebox, and because the text of their licences is there.
+ */
+const JOINED_PACKAGES = ['typebox', 'yaml'];
+
 /** Where all that is no entry goes. */
 const FOLDER = 'parts';
+
+/** The packages of this checkout. */
+const INSTALLED = path.join(import.meta.dirname, '..', '..', 'node_modules', path.sep);
 
 /** How a module says where it is. */
 const OWN_URL = 'import.meta.url';
@@ -45,12 +55,12 @@ export async function joinModules(dist: string): Promise<void> {
   const bundle = await rolldown({
     cwd: dist,
     input: Object.fromEntries(ENTRIES.map((file) => [file.slice(0, -'.js'.length), path.join(dist, file)])),
-    external: (id) => !id.startsWith('.') && !path.isAbsolute(id),
+    external: (id) => !id.startsWith('.') && !path.isAbsolute(id) && joinedPackage(id) === undefined,
     platform: 'node',
     // What a module does when it is loaded may be what it is for.
     treeshake: false,
     preserveEntrySignatures: 'allow-extension',
-    plugins: [asWritten(dist)],
+    plugins: [packages, asWritten(dist)],
     onLog: refuse,
   });
   try {
@@ -68,7 +78,7 @@ export async function joinModules(dist: string): Promise<void> {
             debugName: 'parts',
             name: (id, graph) => {
               partOf ??= partsOf(dist, (of) => graph.getModuleInfo(of)?.importedIds ?? null);
-              return partOf.get(id) ?? null;
+              return packageOf(id) ?? partOf.get(id) ?? null;
             },
           },
         ],
@@ -87,6 +97,20 @@ export async function joinModules(dist: string): Promise<void> {
   }
 }
 
+/** The joined package that an import names, or a path of it such as `typebox/value`. */
+const joinedPackage = (specifier: string): string | undefined =>
+  JOINED_PACKAGES.find((name) => specifier === name || specifier.startsWith(`${name}/`));
+
+/** The joined package to which a file belongs. */
+const packageOf = (file: string): string | undefined =>
+  JOINED_PACKAGES.find((name) => file.startsWith(`${INSTALLED}${name}${path.sep}`));
+
+/** Finds the packages of this checkout: `dist` may be anywhere. */
+const packages: Plugin = {
+  name: 'joined packages',
+  resolveId: (source) => (joinedPackage(source) === undefined ? null : fileURLToPath(import.meta.resolve(source))),
+};
+
 /** A module, or all modules of a folder, by full paths. */
 function modulesOf(dist: string, root: string): string[] {
   const file = path.join(dist, root);
@@ -102,7 +126,7 @@ function partsOf(dist: string, importedBy: (module: string) => readonly string[]
     const seen = new Set<string>();
     const left = roots.flatMap((root) => modulesOf(dist, root));
     for (let module = left.pop(); module !== undefined; module = left.pop()) {
-      if (seen.has(module) || !path.isAbsolute(module)) continue;
+      if (seen.has(module) || !path.isAbsolute(module) || packageOf(module) !== undefined) continue;
       seen.add(module);
       const imported = importedBy(module);
       if (imported === null) throw new Error(`${module}, of the part ${name}, is not there`);
@@ -117,6 +141,7 @@ function partsOf(dist: string, importedBy: (module: string) => readonly string[]
 const asWritten = (dist: string): Plugin => ({
   name: 'as written',
   load(id) {
+    if (packageOf(id) !== undefined) return null;
     const file = path.relative(dist, id).split(path.sep).join('/');
     const code = readFileSync(id, 'utf8').replace(/\n\/\/# sourceMappingURL=.*\s*$/, '\n');
     if (/import\.meta\.(?!url\b)/.test(code))
