@@ -44,9 +44,6 @@ const JOINED_PACKAGES = ['typebox', 'yaml'];
 /** Where all that is no entry goes. */
 const FOLDER = 'parts';
 
-/** The packages of this checkout. */
-const INSTALLED = path.join(import.meta.dirname, '..', '..', 'node_modules', path.sep);
-
 /** How a module says where it is. */
 const OWN_URL = 'import.meta.url';
 
@@ -103,7 +100,7 @@ const joinedPackage = (specifier: string): string | undefined =>
 
 /** The joined package to which a file belongs. */
 const packageOf = (file: string): string | undefined =>
-  JOINED_PACKAGES.find((name) => file.startsWith(`${INSTALLED}${name}${path.sep}`));
+  JOINED_PACKAGES.find((name) => file.includes(`${path.sep}node_modules${path.sep}${name}${path.sep}`));
 
 /** Finds the packages of this checkout: `dist` may be anywhere. */
 const packages: Plugin = {
