@@ -125,7 +125,8 @@ export default defineConfig(({ mode }) => {
     experimental: { viteModuleRunner: false, nodeLoader: false },
     // Node strips types in WebAssembly that calls JavaScript. Where several threads do, V8 13.6 may crash when it compiles those calls anew
     // (ThreadIsolation::UnregisterWasmAllocation); what is built has no types.
-    execArgv: ['--wasm-wrapper-tiering-budget=1000000000'],
+    // A larger young generation saves a twentieth of the CPU time.
+    execArgv: ['--wasm-wrapper-tiering-budget=1000000000', '--min-semi-space-size=16', '--max-semi-space-size=64'],
     env: environmentOf(tier, seed, isWhole, byNpmTest),
     globalSetup: 'test/support/kept-folder.ts',
     setupFiles: 'test/support/setup.ts',

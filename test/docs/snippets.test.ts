@@ -11,7 +11,7 @@ import { parsePipeline } from '../../src/runs/read-pipeline.ts';
 import { Session } from '../../tools/readme/session.ts';
 import { scratch } from '../support/cli.ts';
 import { startService } from '../support/service.ts';
-import { checkTestNeeding } from '../support/tools.ts';
+import { campaignTestNeeding, checkTestNeeding } from '../support/tools.ts';
 import { ZOO } from '../support/zoo.ts';
 
 interface Page {
@@ -223,6 +223,15 @@ function executed(block: string, exempt: readonly RegExp[]): string {
 }
 
 const ALL = [...globSync('docs/*.md'), 'README.md', 'CONTRIBUTING.md', ...globSync('examples/*.md')].sort();
+/** Pages whose commands newcomers try first. Those of the others are executed in campaigns. */
+const IN_CHECK = [
+  'README.md',
+  'docs/input.md',
+  'docs/models.md',
+  'docs/pipelines.md',
+  'docs/serve.md',
+  'docs/shards.md',
+];
 const withShell = ALL.filter((page) => blocksOf(readFileSync(page, 'utf8'), 'sh').length > 0);
 
 test('every page with shell commands is in the table', () => {
@@ -241,7 +250,8 @@ for (const [page, { exempt = {}, prepare, replace = {}, after = '' }] of Object.
     expect(Object.keys(replace).filter((text) => !script.includes(text))).toEqual([]);
   });
   if (script.trim() === '') continue;
-  checkTestNeeding(['bash', 'curl', 'openssl', 'Python 3'], `${page}: the commands succeed`, async () => {
+  const testHere = IN_CHECK.includes(page) ? checkTestNeeding : campaignTestNeeding;
+  testHere(['bash', 'curl', 'openssl', 'Python 3'], `${page}: the commands succeed`, async () => {
     const session = new Session();
     onTestFinished(() => session.close());
     const first = (await prepare?.(session)) ?? '';
