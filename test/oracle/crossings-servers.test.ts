@@ -187,7 +187,7 @@ const memberOf = (passed: Passed | undefined): unknown =>
 requireKafka('topics', () => {
   let cluster: KafkaCluster;
   beforeAll(async () => {
-    cluster = await KafkaCluster.start();
+    cluster = await KafkaCluster.shared();
   });
   afterAll(() => cluster?.stop());
 
