@@ -136,7 +136,20 @@ function describeFaults(faults: readonly ErrorDetail[]): { message: string; deta
 export function refuseFaults(code: ErrorCode, faults: readonly ErrorDetail[]): void {
   if (faults.length === 0) return;
   const { message, details } = describeFaults(faults);
-  throw new SluiceError(code, message, { details });
+  throw new SluiceError(code, message, {
+    details,
+    ...(code === 'header_mismatch' ? { logMessage: forLog(faults) } : {}),
+  });
+}
+
+/** The errors for the log: the names of missing model columns, but none of the input. */
+function forLog(faults: readonly ErrorDetail[]): string {
+  const ofModel = faults.flatMap(({ code, column }) => (code === 'missing_column' && column ? [column] : []));
+  const names = [...ofModel.slice(0, MOST_TOLD), ...(ofModel.length > MOST_TOLD ? ['…'] : [])].join(', ');
+  const missing = ofModel.length === 0 ? [] : [`${count(ofModel.length, 'column')} missing (${names})`];
+  const others = faults.length - ofModel.length;
+  const more = others === 0 ? [] : [`${count(others, 'other difference')}`];
+  return `The header row does not match the columns of the model: ${[...missing, ...more].join(', ')}.`;
 }
 
 /**
@@ -297,7 +310,7 @@ class Fit {
     }
     if (faults.length > 0) {
       const nothing = noHeader({ names: there, wanted });
-      if (nothing) throw new SluiceError('header_mismatch', nothing);
+      if (nothing) throw new SluiceError('header_mismatch', nothing, { logMessage: nothing });
       refuseFaults('header_mismatch', faults);
     }
     const at = new Map(names.map((name, i) => [name, i]));

@@ -148,3 +148,48 @@ test('lines in front of the header: the printed flag or key accepts the file', a
     'add to its source: skip_lines: N',
   );
 });
+
+/** What a log is to contain of a header, and its cells that it may not contain. */
+const LOGGED: [what: string, change: (text: string) => string, message: string, own: string][] = [
+  [
+    'other names',
+    renamed({ income: 'Gehalt', banned: 'zzz' }),
+    'The header row does not match the columns of the model: 2 columns missing (income, banned), 2 other differences.',
+    'Gehalt',
+  ],
+  [
+    'a column of its own',
+    header((names) => [...names, 'colour']),
+    'The header row does not match the columns of the model: 1 other difference.',
+    'colour',
+  ],
+  [
+    'rows without a header',
+    (text) => text.slice(text.indexOf('\n') + 1).replace(/^/, 'surname,'),
+    'row 1 is not a header: 0 of 23 columns found; the file looks like data without a header row',
+    'surname',
+  ],
+];
+
+test.each(LOGGED)(
+  '%s: the log of a run names the missing columns and no cell of the header',
+  async (_, change, message, own) => {
+    const folder = scratch();
+    writeFileSync(path.join(folder, 'a.csv'), portfolio(20));
+    writeFileSync(path.join(folder, 'b.csv'), change(portfolio(20)));
+    const pipeline = (input: string): string => {
+      const file = path.join(folder, 'run.yaml');
+      const output = input === 'b.csv' ? 'b.ndjson' : '{name}.ndjson';
+      const paths = `source: { type: file, path: '${folder}/${input}' }\nsink: { type: file, path: '${folder}/${output}' }`;
+      writeFileSync(file, `model: credit-default\n${paths}\n`);
+      return file;
+    };
+    for (const input of ['b.csv', '*.csv']) {
+      const { code, stderr } = await sluiceHere(['run', pipeline(input)], { env: { SLUICE_LOG_FORMAT: 'json' } });
+      expect(code, stderr).toBe(1);
+      const { msg } = JSON.parse(stderr.trim().split('\n').at(-1)!);
+      expect(msg).toContain(message);
+      expect(stderr).not.toContain(own);
+    }
+  },
+);
