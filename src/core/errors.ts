@@ -10,6 +10,8 @@ export interface ErrorEntry {
   retryable: boolean;
   /** true: the error rejects a single application and never ends a run. */
   row?: true;
+  /** true: the messages contain no value of an input, so they are logged. The log has the summary of other errors of inputs. */
+  logged?: true;
   summary: string;
   action: string;
 }
@@ -21,6 +23,7 @@ const input = (summary: string, action: string, status = 400): ErrorEntry => ({
   summary,
   action,
 });
+const logged = (summary: string, action: string): ErrorEntry => ({ ...input(summary, action), logged: true });
 const row = (summary: string, action: string): ErrorEntry => ({ ...input(summary, action), row: true });
 const usage = (summary: string, action: string): ErrorEntry => ({ ...input(summary, action), fault: 'usage' });
 const conflict = (summary: string, action: string): ErrorEntry => ({ ...usage(summary, action), status: 409 });
@@ -168,26 +171,26 @@ export const ERRORS = {
   ),
 
   // --- the whole input is invalid
-  empty_input: input('The input has no header row.', 'Send a header row with the column names.'),
-  wrong_delimiter: input('The header row uses another delimiter.', 'Specify the delimiter that the message names.'),
+  empty_input: logged('The input has no header row.', 'Send a header row with the column names.'),
+  wrong_delimiter: logged('The header row uses another delimiter.', 'Specify the delimiter that the message names.'),
   header_mismatch: input(
     'The header row does not match the columns of the model.',
     'Compare the header with the model columns that the message lists.',
   ),
-  foreign_content: input(
+  foreign_content: logged(
     'The input is not CSV or JSON text: it is compressed, a spreadsheet, or in another encoding.',
     'Convert or declare the input as the message says.',
   ),
-  invalid_encoding: input(
+  invalid_encoding: logged(
     'The input is not valid text in UTF-8 or the declared encoding.',
     'Export the file as UTF-8, or declare its encoding (docs/input.md).',
   ),
-  invalid_row: input(
+  invalid_row: logged(
     'An application is invalid and on_invalid is fail.',
     'Correct the row, or set on_invalid to report: then the other rows are scored.',
   ),
 
-  nothing_scored: input('No application of the input could be scored.', 'Check the errors that the summary lists.'),
+  nothing_scored: logged('No application of the input could be scored.', 'Check the errors that the summary lists.'),
   gate_stopped: input(
     'The input does not meet a limit of the gate; nothing was published.',
     'Check the input before you raise a limit: usually the sender changed it. `sluice inspect FILE --model REF` finds lost leading zeros, changed spellings and changed units; docs/gate.md lists the steps.',
@@ -196,8 +199,11 @@ export const ERRORS = {
     'The input does not match the control totals of its sender: row count, digest, trailer or companion file.',
     'Ask the sender for the complete file; nothing was published.',
   ),
-  truncated_input: input('The input ended in the middle of a value.', 'Send the complete input again.'),
-  limit_exceeded: input('A limit was exceeded.', 'Send less at once, wait, or raise the limit that the message names.'),
+  truncated_input: logged('The input ended in the middle of a value.', 'Send the complete input again.'),
+  limit_exceeded: logged(
+    'A limit was exceeded.',
+    'Send less at once, wait, or raise the limit that the message names.',
+  ),
 
   invalid_content: input(
     'The body does not match its Content-Type or Content-Encoding.',

@@ -162,15 +162,16 @@ export function kindOf(error: unknown): Word {
 
 /**
  * The description of an error for the log. If it is a SluiceError about the server or its dependencies: its message. If
- * it is a SluiceError about an input: the summary of its code, unless it has a message for the log. Any other error:
- * only its kind, because its message may quote an input, as the messages of JSON.parse do.
+ * it is a SluiceError about an input: the summary of its code, unless it has a message for the log or messages of its
+ * code are logged. Any other error: only its kind, because its message may quote an input, as the messages of JSON.parse
+ * do.
  */
 export function saysOf(error: unknown): Word {
   if (!(error instanceof SluiceError)) return kindOf(error);
-  const { fault, summary } = error.entry;
+  const { fault, logged, summary } = error.entry;
   if (error.code === 'internal_error') return kindOf(error.cause ?? error);
   if (error.logMessage !== undefined) return named(error.logMessage);
-  return named(fault === 'input' || fault === 'bug' ? summary : error.message);
+  return named(!logged && (fault === 'input' || fault === 'bug') ? summary : error.message);
 }
 
 /** The fields of an error: its code. For unexpected errors, also stack and cause. */

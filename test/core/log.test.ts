@@ -67,7 +67,7 @@ const FAULTS: Record<string, () => unknown> = {
     throw Object.assign(new Error(CANARY), { stack: `Error: other\n    at ${CANARY}` });
   },
   'a known error of an input': () => {
-    throw new SluiceError('invalid_row', CANARY);
+    throw new SluiceError('malformed_json', CANARY);
   },
   'a known error with a foreign cause': () => {
     throw new SluiceError('output_failed', 'the disk', { cause: new Error(CANARY) });

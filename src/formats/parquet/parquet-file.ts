@@ -147,7 +147,8 @@ async function lastBytes(file: RandomAccess, count: number): Promise<ArrayBuffer
 function broken(name: string, cause: unknown): SluiceError {
   if (cause instanceof SluiceError) return cause;
   const why = cause instanceof Error ? cause.message : cause;
-  return new SluiceError('truncated_input', `${name} is not a complete Parquet file: ${why}`, { cause });
+  const logMessage = `${name} is not a complete Parquet file`;
+  return new SluiceError('truncated_input', `${logMessage}: ${why}`, { cause, logMessage });
 }
 
 /**

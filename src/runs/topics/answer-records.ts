@@ -87,7 +87,9 @@ export class AnsweredBatch {
     const { on_invalid } = this.#spec;
     if (on_invalid === 'fail') {
       const { column = '', code } = error;
-      throw new SluiceError('invalid_row', `partition ${record.partition}, offset ${record.offset}: ${column} ${code}`);
+      const at = `partition ${record.partition}, offset ${record.offset}:`;
+      // The record may name the column.
+      throw new SluiceError('invalid_row', `${at} ${column} ${code}`, { logMessage: `${at} ${code}` });
     }
     if (on_invalid === 'report') return false;
     this.deadLetters.push({ record, error });
