@@ -487,6 +487,7 @@ function jsonApplications(q: Question, texts: readonly string[]): Read {
     for (const { key } of members) {
       const meant = names.meaning(key);
       const isModel = columns.some((name) => names.inInput(name) === key && !(name in (q.declared.constants ?? {})));
+      if (!isModel && meant === null) continue;
       if (seen.has(key)) fault ??= { code: 'duplicate_column', column: isModel ? meant : null };
       seen.add(key);
       if (isModel || meant === null) continue;

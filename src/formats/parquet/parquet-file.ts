@@ -188,6 +188,8 @@ class ParquetTable implements ColumnSource {
   readonly #budget: TableBudget;
   readonly #file: RandomAccess;
   readonly #columns: readonly ParquetColumn[];
+  /** For each column: how many columns before it have its name. */
+  readonly #occurrences: readonly number[];
   /** Indexes of the columns whose values become null. */
   #unused: readonly number[] = [];
   readonly #groups: readonly Group[];
@@ -207,6 +209,15 @@ class ParquetTable implements ColumnSource {
     this.#budget = budget;
     this.recordBytes = budget.recordBytes;
     this.names = leaves.map(({ element }) => element.name);
+    const counts = new Map<string, number>();
+    const occurrences = new Map<SchemaTree, number>();
+    for (const child of tree.children) {
+      if (child.children.length > 0) continue;
+      const before = counts.get(child.element.name) ?? 0;
+      occurrences.set(child, before);
+      counts.set(child.element.name, before + 1);
+    }
+    this.#occurrences = leaves.map((leaf) => occurrences.get(leaf)!);
     this.kinds = leaves.map(({ element }) => kindOfElement(element));
     this.#file = file;
     this.#groups = groups;
@@ -255,14 +266,17 @@ class ParquetTable implements ColumnSource {
     if (!(Number.isSafeInteger(this.#left) && this.#left >= 0)) throw new Error('a row group has no number of rows');
     this.#budget.addRows(this.#left);
     this.#told = 0;
-    const byName = new Map<string, ChunkMetadata>();
+    const byName = new Map<string, ChunkMetadata[]>();
     for (const { meta_data: data } of group.columns) {
       const [name, ...inner] = data?.path_in_schema ?? [];
       // A column inside a struct is ignored. The name of another column may equal its path with dots.
-      if (data && name !== undefined && inner.length === 0) byName.set(name, data);
+      if (!data || name === undefined || inner.length > 0) continue;
+      const alike = byName.get(name);
+      if (alike) alike.push(data);
+      else byName.set(name, [data]);
     }
     this.names.forEach((name, i) => {
-      const data = byName.get(name);
+      const data = byName.get(name)?.[this.#occurrences[i]!];
       if (!data) throw new Error('a row group lacks a column');
       this.#columns[i]!.begin(placeOf(data));
     });

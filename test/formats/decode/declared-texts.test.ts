@@ -87,6 +87,7 @@ test('lines of JSON, with keys that are called otherwise, ignored or declared', 
       });
       if (draw.chance(0.7)) members.push([called('id'), draw.of(['1', '" x "', 'null'])]);
       if (draw.chance(0.3)) members.push([draw.of(['X', 'ok', 'row', 'Y']), draw.of(['1', '"x"', '{"a":1}'])]);
+      if (draw.chance(0.1)) members.push(['X', '2'], ['X', '"y"']);
       return `{${members.map(([key, token]) => `${JSON.stringify(key)}:${token}`).join(',')}}`;
     };
     let bytes: Buffer = Buffer.from(Array.from({ length: draw.of([1, 20, 300]) }, object).join('\n'));

@@ -175,10 +175,11 @@ test('characters that are cut between two records are no UTF-8 in either', () =>
 });
 
 test('a key that would hide a field of the answer is refused by name; any other is not repeated', () => {
-  const faultsOf = (passthrough: JsonLayout['passthrough'], key: string) => {
+  const faultsOf = (passthrough: JsonLayout['passthrough'], key: string, ignore?: readonly string[] | '*') => {
     const reader = READERS.find((r) => r.name === 'small')!;
-    const layout: JsonLayout = { passthrough, reserved: ['probability'], outcome: null, maxColumns: 64 };
-    const bytes = Buffer.from(JSON.stringify({ small: 1, [key]: 2 }));
+    const declared = { names: null, rename: {}, ignore: ignore ?? [], constants: {} };
+    const layout: JsonLayout = { passthrough, reserved: ['probability'], outcome: null, maxColumns: 64, declared };
+    const bytes = Buffer.from(ignore ? `{"small":1,"${key}":2,"${key}":"a"}` : JSON.stringify({ small: 1, [key]: 2 }));
     const slab = new SharedArrayBuffer(bytes.length);
     Buffer.from(slab).set(bytes);
     const batch = batchFor([reader], 1, passthrough.length);
@@ -194,6 +195,9 @@ test('a key that would hide a field of the answer is refused by name; any other 
   expect(faultsOf('*', 'other')).toEqual([]);
   expect(faultsOf([], 'probability')).toEqual([['unexpected_column', null]]);
   expect(faultsOf(['probability'], 'probability')).toEqual([]);
+  for (const ignore of ['*', ['other']] as const) expect(faultsOf([], 'other', ignore)).toEqual([]);
+  expect(faultsOf([], 'small', '*')).toEqual([['duplicate_column', 'small']]);
+  expect(faultsOf('*', 'other', [])).toEqual([['duplicate_column', null]]);
 });
 
 test('a key that occurs twice, in place of another or besides it', () => {

@@ -10,7 +10,7 @@ import { openParquet, openRandomAccess, rowGroups } from '../../../src/formats/p
 const FIXTURES = path.join(import.meta.dirname, '../columns/fixtures');
 const files = readdirSync(FIXTURES).filter((name) => name.endsWith('.parquet'));
 /** Files that hyparquet's own reader does not read, or not exactly. */
-const OTHERS = /decimals|lz4|nested/;
+const OTHERS = /decimals|lz4|nested|twice/;
 
 const linesOf = async (
   name: string,
@@ -125,6 +125,15 @@ test.each([
   for await (const chunk of new ColumnLines(table)) chunks.push(Buffer.from(chunk));
   await file.close();
   expect(Buffer.concat(chunks).toString()).toBe(want);
+});
+
+test('columns of one name have their own values', async () => {
+  const file = await openRandomAccess(path.join(FIXTURES, 'pyarrow-twice.parquet'));
+  const chunks: Buffer[] = [];
+  const table = await openParquet(file, { ignored: (_, nested) => nested });
+  for await (const chunk of new ColumnLines(table)) chunks.push(Buffer.from(chunk));
+  await file.close();
+  expect(Buffer.concat(chunks).toString()).toBe('{"x":1.5,"x":"a","y":true}\n{"x":2.5,"x":null,"y":false}\n');
 });
 
 test('a file that was damaged anywhere is read or refused, and nothing else', async () => {
