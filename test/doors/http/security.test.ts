@@ -15,6 +15,7 @@ import { serve } from '../../../src/doors/http/service.ts';
 import { hostInUrl } from '../../../src/doors/http/service-parts.ts';
 import { createListener, devCertificate } from '../../../src/doors/http/wire/listener.ts';
 import { scratch, sluiceHere } from '../../support/cli.ts';
+import { controlClock } from '../../support/controlled-clock.ts';
 import { call, predictUrl, REGISTRY, startService } from '../../support/service.ts';
 import { checkTest } from '../../support/tiers.ts';
 
@@ -273,6 +274,37 @@ test('a key file behind a link that is moved, as mounted secrets are, is followe
   expect(ring.find(token)).toBeNull();
   put('v2', [{ name: 'a', sha256: hashToken(token), scopes: ['predict'] }]);
   await expect.poll(() => ring.find(token)?.name).toBe('a');
+});
+
+test('a key is revoked in the target of a link in another folder; an unusable file is reported once', async () => {
+  const clock = controlClock({ runs: true });
+  const [target, token, errors] = [path.join(scratch(), 'keys.yaml'), newToken(), [] as unknown[]];
+  const put = (text: string) => {
+    writeFileSync(`${target}.new`, text);
+    renameSync(`${target}.new`, target);
+  };
+  put(JSON.stringify({ keys: [{ name: 'a', sha256: hashToken(token), scopes: ['predict'] }] }));
+  const folder = scratch();
+  symlinkSync(target, path.join(folder, 'keys.yaml'));
+  const ring = new KeyRing();
+  onTestFinished(() => ring.close());
+  await ring.follow(path.join(folder, 'keys.yaml'), (error) => errors.push(error));
+  const later = async () => {
+    writeFileSync(path.join(folder, 'other'), '');
+    await clock.advance(2_000);
+    return [ring.find(token) !== null, errors.length];
+  };
+  expect(await later()).toEqual([true, 0]);
+  put('keys: {');
+  await expect.poll(later).toEqual([true, 1]);
+  for (let i = 0; i < 5; i++) expect(await later()).toEqual([true, 1]);
+  put('keys: []');
+  await expect
+    .poll(async () => {
+      await clock.advance(2_000);
+      return ring.find(token);
+    })
+    .toBeNull();
 });
 
 test.each([

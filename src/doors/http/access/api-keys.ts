@@ -1,8 +1,7 @@
 // API keys from the keys file. Tokens are compared in constant time, and the file is reloaded when it changes.
 import { hash, timingSafeEqual } from 'node:crypto';
-import { type FSWatcher, watch } from 'node:fs';
-import path from 'node:path';
-import { epochMs, startTimer } from '../../../core/clock.ts';
+import { epochMs } from '../../../core/clock.ts';
+import { followFiles } from '../../../core/follow-files.ts';
 import type { Identity } from './identity.ts';
 import { type ApiKey, type KeysFile, type NamedCertificate, readKeysFile } from './keys-file.ts';
 
@@ -44,7 +43,7 @@ export class KeyRing {
   #tokens: KnownToken[] = [];
   #keys: readonly ApiKey[] = [];
   #certificates: KnownCertificate[] = [];
-  #watcher: FSWatcher | null = null;
+  #unfollow: (() => void) | null = null;
 
   constructor(keys: readonly ApiKey[] = []) {
     this.replace(keys);
@@ -75,28 +74,16 @@ export class KeyRing {
       known = text;
       const before = this.#keys;
       this.replace(read.keys, read.certificates);
-      if (this.#watcher) onChange(before, read);
+      if (this.#unfollow) onChange(before, read);
     };
     take(await readKeysFile(file));
-    let waiting = false;
-    this.#watcher = watch(path.dirname(path.resolve(file)), () => {
-      // Watches the folder, because a mounted secret changes through a symbolic link, not through the file name.
-      // Further events do not extend the delay; otherwise, the file would never be reloaded in a folder with constant
-      // writes.
-      if (waiting) return;
-      waiting = true;
-      startTimer(() => {
-        waiting = false;
-        readKeysFile(file).then(take, onError);
-      }, 50);
-    });
-    this.#watcher.on('error', onError);
-    this.#watcher.unref();
+    const reload = async () => take(await readKeysFile(file));
+    this.#unfollow = followFiles([file], { reload, onError, delayMs: 50 });
   }
 
   close(): void {
-    this.#watcher?.close();
-    this.#watcher = null;
+    this.#unfollow?.();
+    this.#unfollow = null;
   }
 
   /**

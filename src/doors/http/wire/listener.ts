@@ -1,15 +1,14 @@
 // The sockets of the service: TLS with certificate reload, and a readable error for plain HTTP. Behind a proxy: a check
 // of the proxy's address.
-import { watch } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import http from 'node:http';
 import https from 'node:https';
 import net from 'node:net';
-import path from 'node:path';
 import type { FastifyRequest } from 'fastify';
 import { generate } from 'selfsigned';
-import { startTimer, stopTimer, type Timer } from '../../../core/clock.ts';
+import { startTimer } from '../../../core/clock.ts';
 import { type ErrorCode, SluiceError } from '../../../core/errors.ts';
+import { followFiles } from '../../../core/follow-files.ts';
 import { addressList, isListed, peerOf } from '../access/client-address.ts';
 import { type ClientCertificate, ClientCertificates } from '../access/client-certificate.ts';
 import { clientTimer, loopStalls } from './client-timer.ts';
@@ -345,24 +344,11 @@ export function followCertificate(
   onCertificate: (certificate: Certificate) => void,
   onError: (error: unknown) => void,
 ): () => void {
-  let timer: Timer | undefined;
-  const reload = () => {
-    // Waits, because certificate and key are written one after the other. Further events do not extend the delay, so
-    // that other writes in the folders cannot postpone the reload.
-    timer ??= startTimer(() => {
-      timer = undefined;
-      readCertificate(files).then(onCertificate).catch(onError);
-    }, 200);
-  };
   const { certificate, key, client_ca, client_crl } = files;
   const named = [certificate, key, client_ca, client_crl].filter((file) => file !== undefined);
-  const folders = new Set(named.map((f) => path.dirname(path.resolve(f))));
-  const watchers = [...folders].map((folder) => watch(folder, reload));
-  for (const w of watchers) w.on('error', onError).unref();
-  return () => {
-    stopTimer(timer);
-    for (const w of watchers) w.close();
-  };
+  const reload = async () => onCertificate(await readCertificate(files));
+  // Certificate and key are written one after the other.
+  return followFiles(named, { reload, onError, delayMs: 200 });
 }
 
 /** What the operator of a trusted proxy must change; null if nothing is wrong. */
