@@ -192,8 +192,9 @@ function hashedCodes(
   });
   const most = Math.max(...found.map((f) => f.covered));
   const [best, ...others] = found.filter((f) => f.covered === most);
-  const missing = new Set(testedForMissing(list));
-  const needed = [...tested.keys()].filter((hash) => !missing.has(hash)).length;
+  const words = testedWords(list, profile);
+  const other = new Set([...testedForMissing(list), ...words.map(catBoostHash)]);
+  const needed = [...tested.keys()].filter((hash) => !other.has(hash)).length;
   const declare = `or declare the codes in --encoding, {"codes": {${JSON.stringify(column)}: {"category": 0, …}}} (docs/exporting.md)`;
   if (most === 0 && tested.size > 0 && !(needed < tested.size && missingIn(profile) > 0))
     throw refusal(
@@ -215,14 +216,28 @@ function hashedCodes(
       column,
     );
   return {
-    codes: Object.fromEntries(cells.map((cell, i) => [best!.key(cell), best!.codes[i]!])),
+    codes: Object.fromEntries([
+      ...cells.map((cell, i) => [best!.key(cell), best!.codes[i]!]),
+      ...words.map((word) => [word, tested.get(catBoostHash(word))!]),
+    ]),
     areTexts: best!.spelling === AS_TEXT,
   };
 }
 
-/** Hashes of the usual texts for missing categories that the model tests. */
-const testedForMissing = ({ codeOfHash }: CategoryList): number[] =>
-  WORDS_FOR_MISSING.map(catBoostHash).filter((hash) => codeOfHash!.has(hash));
+/** The usual texts for missing categories that the model tests. */
+const missingCategories = ({ codeOfHash }: CategoryList): string[] =>
+  WORDS_FOR_MISSING.filter((word) => codeOfHash!.has(catBoostHash(word)));
+
+const testedForMissing = (list: CategoryList): number[] => missingCategories(list).map(catBoostHash);
+
+/**
+ * Texts of the table that usually mean a missing value, but are categories: the model tests them, and `missingRule`
+ * gives missing values another code.
+ */
+const testedWords = (list: CategoryList, { missing }: ColumnProfile): string[] =>
+  [...missing.keys()].filter(
+    (word) => word !== '' && list.codeOfHash!.has(catBoostHash(word)) && word !== missingCategories(list)[0],
+  );
 
 /** The rule for unseen categories: the same as in the library. LightGBM treats them like NaN. */
 function unseenRule(
@@ -245,13 +260,14 @@ function missingRule(
   findings: Findings,
 ): number | 'nan' {
   const profile = table.profiles.get(column)!;
+  const categories = list.values === null ? testedWords(list, profile) : [];
   const words =
     list.values === null
-      ? WORDS_FOR_MISSING.filter((w) => list.codeOfHash!.has(catBoostHash(w)))
+      ? missingCategories(list).filter((w) => !categories.includes(w))
       : listedForMissing(list.values, list.areTexts, profile);
   const [word, ...others] = words;
   if (library !== 'CatBoost' && word === undefined) return 'nan';
-  if (missingIn(profile) > 0) {
+  if ([...profile.missing.keys()].some((text) => !categories.includes(text))) {
     const knows = library === 'CatBoost' ? 'tests' : 'lists';
     if (words.length === 1)
       findings.info(`missing becomes the category ${JSON.stringify(word)}, which the model ${knows}.`, column);

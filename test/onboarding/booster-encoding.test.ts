@@ -71,6 +71,8 @@ describe('categories of CatBoost have the codes of their hashes', () => {
     ['digits with leading zeros', ['007'], ['7', '007'], { '7': UNTESTED, '007': 0 }],
     ['whole numbers with gaps', ['12'], ['12.0', '24.0'], { '12': 0, '24': UNTESTED }],
     ['texts of numbers with gaps', ['12.0'], ['12.0', '24.0'], { '12.0': 0, '24.0': UNTESTED }],
+    ['a text that usually means a missing value', ['N/A', 'Y'], ['Y', 'N', 'N/A'], { Y: 1, N: UNTESTED, 'N/A': 0 }],
+    ['such a text besides the one for gaps', ['NA', 'nan', 'Y'], ['Y', 'NA', 'nan'], { Y: 2, NA: 0 }],
     ['whole numbers beyond 2^53', ['9007199254740993'], ['9007199254740993', '5'], { '9007199254740993': 0, '5': UNTESTED }],
   ])('%s', async (_, tested, cells, codes) => {
     const read = await encodingOf(catBoost(...tested), { owner: cells });
