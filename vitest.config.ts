@@ -68,11 +68,11 @@ const skippedWhole = (): string[] =>
 
 /**
  * What a test file does only in a process of its own: changes the environment or the folder of the process, replaces functions for all
- * files, imports a module for its effect or a package that replaces functions of Node (Playwright, tus-js-client), or measures memory or
- * CPU time. Long files gain nothing from sharing.
+ * files, imports a module for its effect or a package that replaces functions of Node (Playwright, tus-js-client), loads files of kafkajs
+ * before Sluice repairs them, or measures memory or CPU time. Long files gain nothing from sharing.
  */
 const NEEDS_PROCESS =
-  /process\.env(?:\.\w+|\[[^\]]+\]) (?:\?\?)?= |delete process\.env|process\.(?:chdir|on|once)\(|memoryUsage|resourceUsage|cpuUsage|heapUsed|\bvi\.|\/browser\.ts'|\/page-checks\.ts'|'tus-js-client'|^import '[^']*\/support\//m;
+  /process\.env(?:\.\w+|\[[^\]]+\]) (?:\?\?)?= |delete process\.env|process\.(?:chdir|on|once)\(|memoryUsage|resourceUsage|cpuUsage|heapUsed|\bvi\.|\/browser\.ts'|\/page-checks\.ts'|'tus-js-client'|'kafkajs\/src\/|^import '[^']*\/support\//m;
 const aloneFiles = (): string[] =>
   testFiles().filter((file) => LONG.includes(path.resolve(file)) || NEEDS_PROCESS.test(readFileSync(file, 'utf8')));
 
