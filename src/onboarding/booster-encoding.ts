@@ -193,7 +193,7 @@ function hashedCodes(
   const most = Math.max(...found.map((f) => f.covered));
   const [best, ...others] = found.filter((f) => f.covered === most);
   const words = testedWords(list, profile);
-  const other = new Set([...testedForMissing(list), ...words.map(catBoostHash)]);
+  const other = new Set([...missingCategories(list), ...words].map(catBoostHash));
   const needed = [...tested.keys()].filter((hash) => !other.has(hash)).length;
   const declare = `or declare the codes in --encoding, {"codes": {${JSON.stringify(column)}: {"category": 0, …}}} (docs/exporting.md)`;
   if (most === 0 && tested.size > 0 && !(needed < tested.size && missingIn(profile) > 0))
@@ -228,16 +228,16 @@ function hashedCodes(
 const missingCategories = ({ codeOfHash }: CategoryList): string[] =>
   WORDS_FOR_MISSING.filter((word) => codeOfHash!.has(catBoostHash(word)));
 
-const testedForMissing = (list: CategoryList): number[] => missingCategories(list).map(catBoostHash);
-
 /**
  * Texts of the table that usually mean a missing value, but are categories: the model tests them, and `missingRule`
  * gives missing values another code.
  */
-const testedWords = (list: CategoryList, { missing }: ColumnProfile): string[] =>
-  [...missing.keys()].filter(
-    (word) => word !== '' && list.codeOfHash!.has(catBoostHash(word)) && word !== missingCategories(list)[0],
+function testedWords(list: CategoryList, { missing }: ColumnProfile): string[] {
+  const [forMissing] = missingCategories(list);
+  return [...missing.keys()].filter(
+    (word) => word !== '' && word !== forMissing && list.codeOfHash!.has(catBoostHash(word)),
   );
+}
 
 /** The rule for unseen categories: the same as in the library. LightGBM treats them like NaN. */
 function unseenRule(

@@ -111,8 +111,9 @@ export class JsonDecoder implements Decoder {
     const seen = new Set<string>();
     for (const [i, { key }] of members.entries()) {
       const column = this.#known.get(key);
-      const meant = this.#names.meaning(key, this.#used);
-      if (column === undefined && meant === null) continue;
+      const meant = column === undefined ? this.#names.meaning(key, this.#used) : null;
+      const isIgnored = column === undefined && meant === null;
+      if (isIgnored) continue;
       if (seen.has(key)) {
         return fault(
           'duplicate_column',
@@ -121,7 +122,7 @@ export class JsonDecoder implements Decoder {
         );
       }
       seen.add(key);
-      if (column !== undefined || meant === null) continue;
+      if (meant === null) continue;
       if (this.#names.isConstant(meant)) return fault('unexpected_column', meant, CONSTANT_GIVEN);
       if (meant === outcome) {
         return fault('outcome_present', meant, 'the application contains the outcome column');

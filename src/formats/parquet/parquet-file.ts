@@ -266,15 +266,9 @@ class ParquetTable implements ColumnSource {
     if (!(Number.isSafeInteger(this.#left) && this.#left >= 0)) throw new Error('a row group has no number of rows');
     this.#budget.addRows(this.#left);
     this.#told = 0;
-    const byName = new Map<string, ChunkMetadata[]>();
-    for (const { meta_data: data } of group.columns) {
-      const [name, ...inner] = data?.path_in_schema ?? [];
-      // A column inside a struct is ignored. The name of another column may equal its path with dots.
-      if (!data || name === undefined || inner.length > 0) continue;
-      const alike = byName.get(name);
-      if (alike) alike.push(data);
-      else byName.set(name, [data]);
-    }
+    // A column inside a struct is ignored. The name of another column may equal its path with dots.
+    const chunks = group.columns.flatMap(({ meta_data: data }) => (data?.path_in_schema?.length === 1 ? [data] : []));
+    const byName = Map.groupBy(chunks, ({ path_in_schema: [name] }) => name);
     this.names.forEach((name, i) => {
       const data = byName.get(name)?.[this.#occurrences[i]!];
       if (!data) throw new Error('a row group lacks a column');
