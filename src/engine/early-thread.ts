@@ -3,6 +3,7 @@
 import { statSync } from 'node:fs';
 import { Worker } from 'node:worker_threads';
 import { inBackground } from '../core/async.ts';
+import { entryFile } from '../core/entry-file.ts';
 import { memoPool, releaseMemoThread } from '../inference/explain/memo-pool.ts';
 
 /** Inputs up to this raw size in bytes need no workers: scoring them takes less time than starting a worker. */
@@ -10,10 +11,7 @@ export const FEW_BYTES = 256 * 1024;
 /** Heap of a worker in MB. Models with large category files need more. */
 export const DEFAULT_HEAP_MB = 192;
 /** The module that workers start with. */
-export const WORKER_ENTRY = new URL(
-  import.meta.url.endsWith('.ts') ? './worker-entry.ts' : './worker-entry.js',
-  import.meta.url,
-);
+export const WORKER_ENTRY = entryFile('engine/worker-entry');
 
 let early: { worker: Worker; gone: () => void } | null = null;
 

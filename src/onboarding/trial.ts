@@ -4,6 +4,7 @@ import type { ChildProcess } from 'node:child_process';
 import { stat } from 'node:fs/promises';
 import path from 'node:path';
 import { startTimer } from '../core/clock.ts';
+import { entryFile } from '../core/entry-file.ts';
 import { type ErrorCode, SluiceError } from '../core/errors.ts';
 import { limitsFor, startLimited, type Watch, watchUsage } from '../inference/sandbox/limited-process.ts';
 import { asMessage, type ModelPackage } from '../model/package/model-package.ts';
@@ -60,12 +61,11 @@ export async function tryFolder(folder: string, id: string | null, signal?: Abor
 }
 
 async function runTrial(request: TrialRequest, bytes: number, signal?: AbortSignal): Promise<Tried | null> {
-  const own = import.meta.url.endsWith('.ts') ? './trial-entry.ts' : './trial-entry.js';
   const limits = {
     cpuSeconds: CPU_SECONDS + (CPU_SECONDS_A_MB * bytes) / MB,
     memoryBytes: limitsFor(Math.max(bytes, PREPARED_FOR_BYTES)).memoryBytes + TEXT_MEMORY,
   };
-  const child = startLimited(new URL(own, import.meta.url), { ...limits, heapMb: HEAP_MB });
+  const child = startLimited(entryFile('onboarding/trial-entry'), { ...limits, heapMb: HEAP_MB });
   try {
     return await answerOf(child, request, limits, signal);
   } finally {

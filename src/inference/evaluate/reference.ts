@@ -1,5 +1,6 @@
 // Runs ONNX Runtime in a separate thread, which loads a model while this thread compiles it.
 import { Worker } from 'node:worker_threads';
+import { entryFile } from '../../core/entry-file.ts';
 import { type ErrorCode, SluiceError } from '../../core/errors.ts';
 import type { Manifest } from '../../model/package/manifest.ts';
 import type { EncodedInput } from '../encode/encoder.ts';
@@ -28,9 +29,8 @@ export interface ReferenceInit {
  * model_invalid
  */
 export async function openReference(model: OnnxModel, manifest: Manifest): Promise<Evaluator> {
-  const own = import.meta.url.endsWith('.ts') ? './reference-entry.ts' : './reference-entry.js';
   const init: ReferenceInit = { model: servable(model), manifest };
-  const worker = new Worker(new URL(own, import.meta.url), { workerData: init, execArgv: [] });
+  const worker = new Worker(entryFile('inference/evaluate/reference-entry'), { workerData: init, execArgv: [] });
   const answered = async (): Promise<ReferenceAnswer> => {
     const { promise, resolve, reject } = Promise.withResolvers<ReferenceAnswer>();
     worker.once('message', resolve).once('error', reject);

@@ -3,6 +3,7 @@ import type { ChildProcess } from 'node:child_process';
 import { stat } from 'node:fs/promises';
 import path from 'node:path';
 import { startTimer } from '../../core/clock.ts';
+import { entryFile } from '../../core/entry-file.ts';
 import { type ErrorCode, SluiceError } from '../../core/errors.ts';
 import { asMessage, type ModelPackage } from '../../model/package/model-package.ts';
 import type { EncodedInput } from '../encode/encoder.ts';
@@ -202,9 +203,8 @@ function take(modelBytes: number): ChildProcess {
 }
 
 function start(modelBytes: number): ChildProcess {
-  const own = import.meta.url.endsWith('.ts') ? './probe-entry.ts' : './probe-entry.js';
   const { memoryBytes, openCpuSeconds } = limitsFor(modelBytes);
-  const child = startLimited(new URL(own, import.meta.url), {
+  const child = startLimited(entryFile('inference/sandbox/probe-entry'), {
     // This limit takes effect only if the parent was killed and cannot watch the process. Registering a model sends a
     // few dozen requests.
     cpuSeconds: START_CPU_SECONDS + 30 * openCpuSeconds,

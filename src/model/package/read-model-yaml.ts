@@ -4,6 +4,7 @@ import { Worker } from 'node:worker_threads';
 import { fits } from '../../config/schema.ts';
 import type { Validated, YamlProblem } from '../../config/yaml-problem.ts';
 import { keptYamlValue, readYamlValue } from '../../config/yaml-value.ts';
+import { entryFile } from '../../core/entry-file.ts';
 import { SluiceError } from '../../core/errors.ts';
 import { type ColumnSpec, type Manifest, ManifestSchema } from './manifest.ts';
 
@@ -86,11 +87,10 @@ async function alteredTexts(file: string, text: string, manifest: Manifest): Pro
 }
 
 async function readOnThread(workerData: ModelYamlText): Promise<Validated<Manifest>> {
-  const own = import.meta.url.endsWith('.ts') ? './model-yaml-entry.ts' : './model-yaml-entry.js';
   const { promise, resolve, reject } = Promise.withResolvers<Validated<Manifest>>();
   const failed = (cause: unknown) =>
     reject(new SluiceError('model_invalid', `${workerData.file} takes too much memory to read`, { cause }));
-  const worker = new Worker(new URL(own, import.meta.url), {
+  const worker = new Worker(entryFile('model/package/model-yaml-entry'), {
     workerData,
     execArgv: [],
     resourceLimits: { maxOldGenerationSizeMb: HEAP_MB },
