@@ -74,18 +74,19 @@ export class ControlTotals {
     file: string,
     { rows_key = 'rows', sha256_key = 'sha256' }: NonNullable<TotalsSpec['control']>,
   ): Promise<void> {
-    const said = pairsOf(await controlText(file));
-    const rows = said.get(rows_key.toLowerCase());
-    const sha256 = said.get(sha256_key.toLowerCase())?.toLowerCase();
-    if (rows === undefined && sha256 === undefined)
-      throw mismatch(`${file} contains neither ${rows_key} nor ${sha256_key}`);
-    if (rows !== undefined) {
-      if (!WHOLE.test(rows)) throw mismatch(`${file}: ${rows_key} is not a whole number`);
-      this.#rows.push({ value: Number(rows), by: file });
+    const { pairs, checksums } = controlEntries(await controlText(file));
+    const valuesOf = (key: string) => pairs.flatMap(([name, value]) => (name === key.toLowerCase() ? [value] : []));
+    const rows = valuesOf(rows_key);
+    const sha256 = [...checksums, ...valuesOf(sha256_key).map((value) => value.toLowerCase())];
+    if (rows.length + sha256.length === 0) throw mismatch(`${file} contains neither ${rows_key} nor ${sha256_key}`);
+    // The input must match all values, so a file that contradicts itself is a mismatch.
+    for (const value of rows) {
+      if (!WHOLE.test(value)) throw mismatch(`${file}: ${rows_key} is not a whole number`);
+      this.#rows.push({ value: Number(value), by: file });
     }
-    if (sha256 !== undefined) {
-      if (!SHA256.test(sha256)) throw mismatch(`${file}: ${sha256_key} is not a SHA-256 in hexadecimal`);
-      this.#sha256.push({ value: sha256, by: file });
+    for (const value of new Set(sha256)) {
+      if (!SHA256.test(value)) throw mismatch(`${file}: ${sha256_key} is not a SHA-256 in hexadecimal`);
+      this.#sha256.push({ value, by: file });
     }
   }
 
@@ -159,16 +160,33 @@ async function controlText(file: string): Promise<string> {
   }
 }
 
-/** Parses `rows=12;sha256=…`, one pair per line, or the output of sha256sum. Keys are case-insensitive. */
-function pairsOf(text: string): Map<string, string> {
-  const pairs = new Map<string, string>();
-  for (const part of text.split(/[\r\n;]/)) {
+/** Lines of checksum tools. The name of the file may contain any character. */
+const CHECKSUM_LINES = [
+  /^\\?([0-9a-f]{64})(?:\s|$)/i, // sha256sum, certutil; a backslash means that the name is escaped
+  /^sha(?:2-)?256(?:\s*\(.*\)\s*=\s*|\s+)([0-9a-f]{64})(?:\s|$)/i, // shasum --tag, openssl, Get-FileHash
+];
+
+const checksumIn = (text: string): string | undefined =>
+  CHECKSUM_LINES.map((line) => line.exec(text)?.[1]?.toLowerCase()).find((sum) => sum !== undefined);
+
+/** The entries of a control file, in order. Keys are in lower case and can repeat. */
+interface ControlEntries {
+  pairs: [key: string, value: string][];
+  checksums: string[];
+}
+
+/** Parses `rows=12;sha256=…`, one pair per line, or the output of a checksum tool. */
+function controlEntries(text: string): ControlEntries {
+  const entries: ControlEntries = { pairs: [], checksums: [] };
+  const add = (part: string, checksum = checksumIn(part)): void => {
     const at = part.search(/[=:]/);
-    if (at > 0) pairs.set(part.slice(0, at).trim().toLowerCase(), part.slice(at + 1).trim());
-    else {
-      const [sum = ''] = part.trim().split(/\s/);
-      if (SHA256.test(sum.toLowerCase())) pairs.set('sha256', sum);
-    }
+    if (checksum !== undefined) entries.checksums.push(checksum);
+    else if (at > 0) entries.pairs.push([part.slice(0, at).trim().toLowerCase(), part.slice(at + 1).trim()]);
+  };
+  for (const line of text.split(/[\r\n]/).map((part) => part.trim())) {
+    // In `sha256 (a;b.csv) = …` the semicolon belongs to the name.
+    if (/^sha/i.test(line) && checksumIn(line) !== undefined) add(line);
+    else for (const part of line.split(';')) add(part.trim());
   }
-  return pairs;
+  return entries;
 }

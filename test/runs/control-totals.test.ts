@@ -35,6 +35,20 @@ async function read(name: string, said: Parameters<typeof endpoint>[1], rows: nu
 
 const NOT = 'control_total_mismatch: the input does not match the control totals of its sender: ';
 
+/** Lines of checksum tools; the names of files contain the characters that separate pairs. */
+const checksumLines = (hex: string): string[] => [
+  `${hex}  a=b.csv`,
+  `${hex} *C:\\in\\a.csv`,
+  `\\${hex}  a\\\\b.csv`,
+  `${hex}  a;b.csv`,
+  `SHA256 (a.csv) = ${hex}`,
+  `SHA256 (a;b=c (1).csv) = ${hex}`,
+  `SHA256(a.csv)= ${hex}`,
+  `SHA2-256(a.csv)= ${hex}`,
+  `SHA256          ${hex.toUpperCase()}       C:\\in\\a.csv`,
+  `SHA256 hash of a.csv:\r\n${hex}\r\nCertUtil: -hashfile command completed successfully.`,
+];
+
 test('rows and digest, said by whoever starts the run or by a file beside the input', async () => {
   const file = path.join(scratch(), 'in.csv');
   writeFileSync(file, 'a,b\n1,2\n3,4\n');
@@ -54,6 +68,9 @@ test('rows and digest, said by whoever starts the run or by a file beside the in
     `\ufeffrows=0002\nfile=in.csv\n`,
     `${hex}  in.csv\n`,
     `${hex} *in.csv`,
+    ...checksumLines(hex).flatMap((line) => [line, `rows=2\n${line}`, `${line}\nrows=2`]),
+    `rows=2;${hex}  in.csv`,
+    `rows=2\nrows=02\n${hex}  in.csv\nsha256=${hex}`,
   ]) {
     // biome-ignore format: one line
     control(text);
@@ -67,6 +84,21 @@ test('rows and digest, said by whoever starts the run or by a file beside the in
     control(text);
     expect(await read(file, beside, 2), text).toMatch(/^control_total_mismatch: /);
   }
+  // A checksum counts in the format of any tool, and a file that contradicts itself fits no input.
+  for (const text of [
+    ...checksumLines(other).flatMap((line) => [line, `rows=2\n${line}`, `${line}\nrows=2`]),
+    `${hex}  in.csv;rows=3`,
+    'rows=3\nrows=2',
+    'rows=2\nrows=3',
+    `sha256=${other}\nsha256=${hex}`,
+    `sha256=${hex}\n${other}  in.csv`,
+  ]) {
+    control(text);
+    expect(await read(file, beside, 2), text).toContain(NOT);
+  }
+  control(`rows=2\n${other}  in.csv`);
+  const named = { control: { file: '{path}.ctl', sha256_key: 'digest' } };
+  expect(await read(file, named, 2)).toContain(NOT);
   // 64 KiB are read, and not a byte more.
   control(`rows=2\n`.padEnd(65_536));
   expect(await read(file, beside, 2)).toBe(whole);
