@@ -247,7 +247,8 @@ async function bothWays(folder: string, pattern: string, { ending = 'csv', shard
       output: path.join(folder, 'parts', `${name}{shard}.${ending}`),
     });
   }
-  const parts = path.join(folder, 'parts', '*');
+  // The pattern is that of `score`.
+  const parts = path.join(folder, 'parts', `${name}{shard}.${ending}`);
   const merged = await json('merge', plan, '--parts', parts, '-o', path.join(folder, 'merged', `${name}${ending}`));
   return { one, merged };
 }

@@ -4,7 +4,7 @@
 import { glob } from 'node:fs/promises';
 import { isDeepStrictEqual } from 'node:util';
 import type { GateLimits } from '../../config/options/gate-limits.ts';
-import { besideStored } from '../../connectors/stored-bytes.ts';
+import { besideStored, storedSize } from '../../connectors/stored-bytes.ts';
 import { SluiceError } from '../../core/errors.ts';
 import { REJECTS_ENDING } from '../../core/file-names.ts';
 import { digestsOf, driftReports } from '../../drift/drift-monitor.ts';
@@ -26,13 +26,28 @@ import type { ShardPlan } from './shard-plan.ts';
 /** Maximum number of pieces in a message; a plan may have thousands. */
 const TOLD = 10;
 
-/** Finds files or objects that match a pattern. @throws SluiceError parts_mismatch | storage_unavailable | errors of `partsOf` */
+/**
+ * Finds files or objects. `pattern` contains `*`, or `{shard}` and `{name}` as the output of the shards.
+ * @throws SluiceError parts_mismatch | storage_unavailable | errors of `partsOf`
+ */
 export async function findParts(pattern: string, plan: ShardPlan): Promise<FoundPart[]> {
-  const names: string[] = [];
-  if (isObject(pattern))
-    names.push(...(await (await import('../../storage/object-source.ts')).matchingObjects(pattern)));
-  else for await (const name of glob(pattern)) names.push(name);
+  const hasPlaceholder = /\{(?:shard|name)\}/.test(pattern);
+  const names = hasPlaceholder ? await storedParts(pattern, plan) : await matchingNames(pattern);
   return wholeParts(plan, await partsOf(names.sort(), plan));
+}
+
+async function storedParts(pattern: string, { pieces, files }: ShardPlan): Promise<string[]> {
+  const names = pieces.map(({ shard, file }) => outputName(pattern.replaceAll('{shard}', String(shard)), files[file]!));
+  const stored: string[] = [];
+  for (const name of new Set(names)) if ((await storedSize(name)) !== null) stored.push(name);
+  return stored;
+}
+
+async function matchingNames(pattern: string): Promise<string[]> {
+  if (isObject(pattern)) return (await import('../../storage/object-source.ts')).matchingObjects(pattern);
+  const names: string[] = [];
+  for await (const name of glob(pattern)) names.push(name);
+  return names;
 }
 
 /**
