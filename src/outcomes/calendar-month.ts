@@ -5,7 +5,7 @@ export const NO_MONTH = 0xffff;
 
 const MONTH = /^(\d{4})-(\d\d)$/;
 /** Matches ISO 8601: a date, or a date and a time with or without a time zone. */
-const TIME = /^(\d{4}-\d\d-\d\d)(?:[T ](\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?)(Z|[+-]\d\d:?\d\d)?)?$/;
+const TIME = /^(\d{4}-\d\d-\d\d)(?:[T ](\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?)(Z|[+-]\d\d(?::?\d\d)?)?)?$/;
 const LAST_YEAR = 5000;
 
 /** Parses `2026-03`. Returns NO_MONTH if the text has another format. */
@@ -22,7 +22,8 @@ export function monthOfTime(text: string): number {
   const [, date, time = '00:00', zone = 'Z'] = TIME.exec(text) ?? [];
   // The date is checked, because Date.parse reads 30 February as 2 March.
   if (date === undefined || !new Date(`${date}T00:00Z`).toJSON()?.startsWith(date)) return NO_MONTH;
-  return monthOfMs(Date.parse(`${date}T${time}${zone}`));
+  // Date.parse requires the minutes of a zone.
+  return monthOfMs(Date.parse(`${date}T${time}${zone.length === 3 ? `${zone}:00` : zone}`));
 }
 
 /** The month of a time, given in ms since 1970. */
