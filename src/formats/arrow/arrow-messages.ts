@@ -174,6 +174,10 @@ export interface ArrowMessage {
 }
 
 const MAGIC = Buffer.from('ARROW1\0\0');
+/** A file ends with its footer, the length of the footer (4 bytes), and these bytes. */
+const END_OF_FILE = Buffer.from('ARROW1');
+/** Bytes that may fill the space between the last message of a file and its footer: fewer than an alignment of 64. */
+const MAX_PADDING = 63;
 const CONTINUATION = -1;
 /** Every description is longer, bytes. A smaller number in place of its length is the start of a flatbuffer. */
 const LEAST_HEAD = 16;
@@ -199,7 +203,8 @@ export async function* arrowMessages(
       throw new SluiceError('empty_input', 'the input is empty: an Arrow stream must contain at least a schema');
     throw cut();
   }
-  if (MAGIC.equals(bytes.peek(8))) {
+  const isFile = MAGIC.equals(bytes.peek(8));
+  if (isFile) {
     const magic = bytes.take(8);
     onBytes?.(magic);
     const schema = await bareSchema(bytes, onBytes);
@@ -210,7 +215,14 @@ export async function* arrowMessages(
     const prefix = first === CONTINUATION ? 8 : 4;
     if (!(await bytes.has(prefix))) throw cut();
     const head = bytes.peek(prefix).readInt32LE(prefix - 4);
-    if (head === 0) return await bytes.drain(onBytes);
+    if (head === 0) {
+      const marker = bytes.take(prefix);
+      onBytes?.(marker);
+      const rest = await bytes.drain(onBytes);
+      if (isFile) checkFooter(rest);
+      else if (!rest.isZero) throw secondStream();
+      return;
+    }
     if (head < 0 || head > MOST_HEAD) throw new SluiceError('truncated_input', 'the input is not an Arrow stream');
     if (!(await bytes.has(prefix + head))) throw cut();
     const { kind, body, id, isDelta } = readHead(bytes.peek(prefix + head).subarray(prefix));
@@ -223,6 +235,22 @@ export async function* arrowMessages(
     if (kind !== null) yield { kind, bytes: own, id, isDelta };
   }
   if (bytes.length > 0) throw cut();
+  // A stream may end without an end-of-stream marker; a file may not.
+  if (isFile) throw withoutFooter();
+}
+
+/** The bytes after the end-of-stream marker: their number, their last ten bytes, and whether all of them are zero. */
+interface Rest {
+  length: number;
+  last: Buffer;
+  isZero: boolean;
+}
+
+/** @throws SluiceError truncated_input if the file was cut before its end, or another file follows */
+function checkFooter({ length, last }: Rest): void {
+  if (last.length < 10 || !END_OF_FILE.equals(last.subarray(4))) throw withoutFooter();
+  const padding = length - 10 - last.readInt32LE(0);
+  if (padding < 0 || padding > MAX_PADDING) throw secondStream();
 }
 
 /**
@@ -255,6 +283,15 @@ export const tooLarge = (bytes: number): SluiceError =>
   new SluiceError('limit_exceeded', `a record batch takes more than ${bytes} bytes: send smaller ones`);
 
 const cut = (): SluiceError => new SluiceError('truncated_input', 'the input ends in the middle of an Arrow message');
+
+const withoutFooter = (): SluiceError =>
+  new SluiceError('truncated_input', 'the Arrow file ends without its footer, so record batches may be missing');
+
+const secondStream = (): SluiceError =>
+  new SluiceError(
+    'truncated_input',
+    'bytes follow the end of the Arrow data; only one stream or file is read, so score concatenated ones separately',
+  );
 
 const memoryOf = (bytes: number): Uint8Array => new Uint8Array(Buffer.allocUnsafeSlow(bytes).buffer);
 
@@ -310,9 +347,16 @@ class ByteQueue {
   }
 
   /** Reads the remaining input without decoding, so that the source counts all bytes. */
-  async drain(onBytes?: (bytes: Uint8Array) => void): Promise<void> {
-    onBytes?.(this.take(this.length));
-    for (let next = await this.#chunks.next(); !next.done; next = await this.#chunks.next()) onBytes?.(next.value);
+  async drain(onBytes?: (bytes: Uint8Array) => void): Promise<Rest> {
+    let rest: Rest = { length: 0, last: Buffer.alloc(0), isZero: true };
+    const pass = (bytes: Uint8Array): void => {
+      onBytes?.(bytes);
+      const last = Buffer.concat([rest.last, bytes.subarray(-10)]).subarray(-10);
+      rest = { length: rest.length + bytes.length, last, isZero: rest.isZero && bytes.every((byte) => byte === 0) };
+    };
+    pass(this.take(this.length));
+    for (let next = await this.#chunks.next(); !next.done; next = await this.#chunks.next()) pass(next.value);
+    return rest;
   }
 
   #add(chunk: Uint8Array, wanted: number): void {

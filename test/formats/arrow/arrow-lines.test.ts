@@ -133,6 +133,27 @@ test('a stream that is cut inside a message is refused, wherever', async () => {
   }
 });
 
+test('rows are never lost: a file without its footer, and data after the end, are refused', async () => {
+  const refused = { code: 'truncated_input' };
+  for (const name of readdirSync(FIXTURES).filter((n) => /\.(arrow|arrows|feather)$/.test(n))) {
+    const whole = fixture(name);
+    if ((await arrowLines(whole).catch(() => null)) === null) continue;
+    for (const size of [7, 1 << 20]) {
+      await expect(arrowLines(Buffer.concat([whole, whole]), size), `${name} twice`).rejects.toMatchObject(refused);
+      await expect(arrowLines(Buffer.concat([whole, Buffer.from('x')]), size)).rejects.toMatchObject(refused);
+      if (name.endsWith('.arrows')) {
+        expect(await arrowLines(Buffer.concat([whole, Buffer.alloc(8)]), size)).toBe(await arrowLines(whole));
+        continue;
+      }
+      // Every place at which a record batch may begin: between two messages the decoder cannot see the cut.
+      for (let end = 16; end < whole.length; end += 8) {
+        await expect(arrowLines(whole.subarray(0, end), size), `${name} cut at ${end}`).rejects.toMatchObject(refused);
+      }
+      await expect(arrowLines(whole.subarray(0, -1), size)).rejects.toMatchObject(refused);
+    }
+  }
+});
+
 test('a stream that was damaged anywhere is read or refused, and nothing else', async () => {
   for (const name of readdirSync(FIXTURES).filter((n) => /lz4\.arrow$|polars\.arrows$/.test(n))) {
     const whole = fixture(name);
