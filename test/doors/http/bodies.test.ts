@@ -67,6 +67,20 @@ describe('a form', () => {
     expect([reply.status, reply.text]).toEqual([200, direct.text]);
   });
 
+  test.each([
+    ['quoted-printable', 400],
+    ['BASE64', 400],
+    ['x-uuencode', 400],
+    ['8bit', 200],
+    ['Binary', 200],
+  ])('with a file in the transfer encoding %s gets %i', async (encoding, status) => {
+    const part = filePart(portfolio(5)).replace('\r\n\r\n', `\r\ncontent-transfer-encoding: ${encoding}\r\n\r\n`);
+    const reply = await predict('csv', form(part));
+    expect(reply.status).toBe(status);
+    if (status === 400)
+      expect(reply.json).toMatchObject({ code: 'invalid_content', detail: expect.stringContaining('must be 7bit') });
+  });
+
   test('whose second file comes when the answer has begun is cut', async () => {
     const outcome = await predict('csv', form(filePart(portfolio(30_000)), filePart(portfolio(3)))).then(
       (r) => r.status,

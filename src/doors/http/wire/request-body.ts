@@ -140,6 +140,7 @@ async function filePart(request: FastifyRequest, options: BodyOptions, check: Di
     while (part && part.type !== 'file') part = await next();
     if (!part) throw new SluiceError('invalid_content', 'the multipart body contains no file');
     part.file.on('error', () => {});
+    checkUnencoded(part.encoding);
     const finish = async () => {
       for (let more = await next(); more; more = await next()) {
         if (more.type !== 'file') continue;
@@ -159,6 +160,18 @@ async function filePart(request: FastifyRequest, options: BodyOptions, check: Di
     raw.unpipe();
     throw formError(error);
   }
+}
+
+/**
+ * The parser does not decode the files of a form. `encoding`: their Content-Transfer-Encoding.
+ * @throws SluiceError invalid_content
+ */
+function checkUnencoded(encoding: string): void {
+  if (/^(7bit|8bit|binary)$/i.test(encoding.trim())) return;
+  throw new SluiceError(
+    'invalid_content',
+    'Content-Transfer-Encoding of a file in a form must be 7bit, 8bit or binary: send its bytes unencoded',
+  );
 }
 
 const formError = (cause: unknown): SluiceError =>
@@ -203,8 +216,9 @@ export async function* formFiles(
       });
       if (part!.done) break;
       if (part!.value.type !== 'file') continue;
-      const { filename, file } = part!.value;
+      const { filename, file, encoding } = part!.value;
       file.on('error', () => {});
+      checkUnencoded(encoding);
       const chunks = () => chunksOf({ stream: file, raw, check: null, finish: async () => {} }, options);
       yield { name: filename, chunks };
     }
