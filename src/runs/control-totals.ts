@@ -160,14 +160,16 @@ async function controlText(file: string): Promise<string> {
   }
 }
 
-/** Lines of checksum tools. The name of the file may contain any character. */
-const CHECKSUM_LINES = [
-  /^\\?([0-9a-f]{64})(?:\s|$)/i, // sha256sum, certutil; a backslash means that the name is escaped
-  /^sha(?:2-)?256(?:\s*\(.*\)\s*=\s*|\s+)([0-9a-f]{64})(?:\s|$)/i, // shasum --tag, openssl, Get-FileHash
-];
+/** Checksum lines of sha256sum and certutil (a backslash means that the name is escaped), and of Get-FileHash. */
+const CHECKSUM_FIRST = /^(?:\\|sha256\s+)?([0-9a-f]{64})(?:\s|$)/i;
+/** Checksum lines of shasum --tag and openssl. The name in parentheses may contain any character. */
+const CHECKSUM_LAST = { begin: /^sha(?:2-)?256 ?\(/i, end: /\) ?= ?([0-9a-f]{64})$/i };
 
-const checksumIn = (text: string): string | undefined =>
-  CHECKSUM_LINES.map((line) => line.exec(text)?.[1]?.toLowerCase()).find((sum) => sum !== undefined);
+/** `line`: without surrounding spaces. */
+function checksumIn(line: string): string | undefined {
+  const [, checksum] = (CHECKSUM_LAST.begin.test(line) ? CHECKSUM_LAST.end : CHECKSUM_FIRST).exec(line) ?? [];
+  return checksum?.toLowerCase();
+}
 
 /** The entries of a control file, in order. Keys are in lower case and can repeat. */
 interface ControlEntries {

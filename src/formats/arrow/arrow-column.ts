@@ -12,7 +12,6 @@ import {
   fragmentsOf,
   NUMBER_BYTES,
   nonFiniteToken,
-  type PerSecond,
   QUOTE_BYTES,
   TokenArena,
   timestampText,
@@ -24,6 +23,7 @@ import {
 import type { BatchColumn, RowMarks, SizedColumn } from '../columns/line-batch.ts';
 import { extensionOf } from './arrow-batches.ts';
 import { ArrowDictionary, dataViewOf, InternedWords, outside, type PlainTexts } from './arrow-dictionary.ts';
+import { PER_SECOND } from './arrow-messages.ts';
 
 // Functions that read the numbers of a column as doubles. NaN marks a null.
 
@@ -167,8 +167,6 @@ export function isFlat(type: DataType): boolean {
 }
 
 const DAY_MS = 86_400_000;
-/** Units per second, by Arrow time unit: second, millisecond, microsecond, nanosecond. */
-const PER_SECOND: readonly PerSecond[] = [1, 1_000, 1_000_000, 1_000_000_000];
 
 const isUuid = (type: DataType): boolean =>
   extensionOf(type) === 'arrow.uuid' && type.typeId === Type.FixedSizeBinary && type.stride === 16;

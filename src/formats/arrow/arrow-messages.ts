@@ -1,6 +1,7 @@
 // Reads the messages of an Arrow IPC stream one at a time.
 // An Arrow file is the same stream between a magic number and a table of contents.
 import { SluiceError } from '../../core/errors.ts';
+import type { PerSecond } from '../columns/json-text.ts';
 
 // Checks a message's description (a flatbuffer) before a library decodes it. A small flatbuffer can cause unbounded
 // work: a list can claim more elements than there are bytes, tables can contain each other, and many tables can refer
@@ -16,6 +17,10 @@ const BATCH = 3;
 /** Types whose table contains a text or a list: the time zone of a timestamp, and the type IDs of a union. */
 const TIMESTAMP = 10;
 const UNION = 14;
+const DURATION = 18;
+const MILLISECONDS = 1;
+/** Units per second, by Arrow time unit: second, millisecond, microsecond, nanosecond. */
+export const PER_SECOND: readonly PerSecond[] = [1, 1_000, 1_000_000, 1_000_000_000];
 
 /**
  * Bytes that each element costs: a table with its field offsets, a column node of a record batch, and a buffer region.
@@ -49,6 +54,22 @@ export function readHead(head: Buffer): MessageHead {
   }
 }
 
+/** A column of durations: its name, and how many units of its values a second has. */
+interface DurationColumn {
+  name: string;
+  perSecond: PerSecond;
+}
+
+/**
+ * The duration columns of a schema, one element per column; null: the column has another type. `head`: as for
+ * `readHead`.
+ * @throws SluiceError truncated_input if the message is not a schema
+ */
+export function durationColumns(head: Buffer): (DurationColumn | null)[] {
+  if (readHead(head).kind !== 'schema') throw new SluiceError('truncated_input', 'this is not an Arrow schema');
+  return new HeadReader(head).durations();
+}
+
 class HeadReader {
   readonly #bytes: Buffer;
   /** Remaining budget of bytes to read: twice the size, because tables may share texts. */
@@ -78,6 +99,22 @@ class HeadReader {
     content.at(1, (at) => this.#batch(this.#table(at)));
     const id = content.at(0, (at) => this.#bytes.readBigInt64LE(at)) ?? 0n;
     return { ...head, kind: 'dictionary', id, isDelta: content.at(2, (at) => this.#bytes.readUInt8(at)) === 1 };
+  }
+
+  durations(): (DurationColumn | null)[] {
+    const columns: (DurationColumn | null)[] = [];
+    this.#table(0).at(2, (at) =>
+      this.#table(at).at(1, (fields) => this.#tables(fields, (field) => columns.push(this.#duration(field)))),
+    );
+    return columns;
+  }
+
+  #duration(field: FlatTable): DurationColumn | null {
+    if (field.at(2, (at) => this.#bytes.readUInt8(at)) !== DURATION) return null;
+    const unit = field.at(3, (at) => this.#table(at).at(0, (unitAt) => this.#bytes.readInt16LE(unitAt)));
+    const perSecond = PER_SECOND[unit ?? MILLISECONDS];
+    if (perSecond === undefined) throw new Error('a duration has an unknown unit');
+    return { name: field.at(0, (at) => this.#text(at)) ?? '', perSecond };
   }
 
   #schema(schema: FlatTable): void {
@@ -122,8 +159,9 @@ class HeadReader {
     for (let i = 0; i < count; i++) visit(this.#table(from + 4 * i));
   }
 
-  #text(at: number): void {
-    this.#list(at, 1);
+  #text(at: number): string {
+    const { from, count } = this.#list(at, 1);
+    return this.#bytes.toString('utf8', from, from + count);
   }
 
   #list(at: number, elementBytes: number): { from: number; count: number } {

@@ -2,17 +2,18 @@
 // Memory holds one page and one dictionary per column, independent of the size of row groups.
 
 import { type FileHandle, open } from 'node:fs/promises';
-import { type FileMetaData, parquetMetadata, parquetSchema, type SchemaTree } from 'hyparquet';
+import { type FileMetaData, parquetMetadata, parquetSchema, type SchemaElement, type SchemaTree } from 'hyparquet';
 import type { ValueKind } from '../../core/block.ts';
 import { SluiceError } from '../../core/errors.ts';
 import { fileFault, readFully } from '../../core/file-system.ts';
 import { assertSameFile, type ByteSource } from '../../io/source/byte-source.ts';
+import { durationColumns } from '../arrow/arrow-messages.ts';
 import { batchRows, type ColumnSource, fillBatch, fitRows, keysOf, type LineBatch } from '../columns/line-batch.ts';
 import type { GroupEnd } from '../columns/table-format.ts';
 import { TableBudget } from '../columns/table-limits.ts';
 import { ParquetColumn } from './parquet-column.ts';
 import { type ChunkPlace, type Decompressors, HeldPages, PageReader, type RandomAccess } from './parquet-pages.ts';
-import { kindOfElement } from './parquet-types.ts';
+import { kindOfElement, type ParquetElement } from './parquet-types.ts';
 import { checkThrift } from './thrift-check.ts';
 
 interface RowGroup {
@@ -165,12 +166,37 @@ export async function openParquet(file: RandomAccess, options: ParquetOptions, f
     : ((await import('hyparquet-compressors')).compressors as Decompressors);
   try {
     const ends = groupEnds(metadata.row_groups.map(groupOf), from, to);
-    return new ParquetTable(file, { ...options, tree: parquetSchema(metadata), groups, ends, decompressors, far });
+    return new ParquetTable(file, { ...options, tree: schemaOf(metadata), groups, ends, decompressors, far });
   } catch (cause) {
     // The schema is invalid, or an annotation does not fit the type of its column.
     throw broken(file.name, cause);
   }
 }
+
+/** The Arrow schema that pyarrow, pandas and Polars store, as base64 of a message: its length, then its description. */
+const ARROW_SCHEMA = 'ARROW:schema';
+const ARROW_PREFIX_BYTES = 8;
+
+/**
+ * The columns of a file. Parquet has no durations: pandas and others store them as plain integers, and their type in
+ * the Arrow schema only.
+ * @throws SluiceError truncated_input
+ */
+function schemaOf(metadata: FileMetaData): SchemaTree {
+  const tree = parquetSchema(metadata);
+  const stored = metadata.key_value_metadata?.find(({ key }) => key === ARROW_SCHEMA)?.value;
+  if (stored === undefined || !tree.children.some(({ element }) => isPlainLong(element))) return tree;
+  const columns = durationColumns(Buffer.from(stored, 'base64').subarray(ARROW_PREFIX_BYTES));
+  for (const [i, { element }] of tree.children.entries()) {
+    const duration = columns[i];
+    if (duration?.name !== element.name || !isPlainLong(element)) continue;
+    (element as ParquetElement).durationsPerSecond = duration.perSecond;
+  }
+  return tree;
+}
+
+const isPlainLong = ({ type, logical_type, converted_type }: SchemaElement): boolean =>
+  type === 'INT64' && logical_type === undefined && converted_type === undefined;
 
 interface TableParts extends Omit<ParquetOptions, 'groups'> {
   tree: SchemaTree;

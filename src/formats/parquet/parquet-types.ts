@@ -6,6 +6,7 @@ import {
   base64,
   dateText,
   decimalText,
+  durationText,
   intervalText,
   nonFiniteToken,
   type PerSecond,
@@ -119,17 +120,26 @@ export function widthOf({ type, type_length: length }: SchemaElement): number {
   }
 }
 
+/** `durationsPerSecond`: units per second, if the column has durations. Parquet has no such type. */
+export type ParquetElement = SchemaElement & { durationsPerSecond?: PerSecond };
+
 /** The annotation of a column: its logical type, or the older converted type (parquet-format, LogicalTypes.md). */
 type Annotation =
   | { of: 'none' | 'text' | 'date' | 'uuid' | 'float16' | 'interval' | 'binary' | 'null' }
   | { of: 'decimal'; scale: number }
   | { of: 'integer'; unsigned: boolean }
-  | { of: 'time'; perSecond: PerSecond }
+  | { of: 'time' | 'duration'; perSecond: PerSecond }
   | { of: 'timestamp'; perSecond: PerSecond; utc: boolean };
 
 const PER_SECOND = { MILLIS: 1_000, MICROS: 1_000_000, NANOS: 1_000_000_000 } as const;
 
-function annotationOf({ logical_type: logical, converted_type: converted, scale }: SchemaElement): Annotation {
+function annotationOf({
+  logical_type: logical,
+  converted_type: converted,
+  scale,
+  durationsPerSecond,
+}: ParquetElement): Annotation {
+  if (durationsPerSecond) return { of: 'duration', perSecond: durationsPerSecond };
   switch (logical?.type) {
     case 'STRING':
     case 'ENUM':
@@ -197,7 +207,7 @@ function convertedAnnotation(converted: SchemaElement['converted_type'], scale: 
  * The kind of values in a column. Bytes without an annotation count as text, because old writers do not annotate text,
  * and newer writers can be configured not to.
  */
-export function kindOfElement(element: SchemaElement): ValueKind {
+export function kindOfElement(element: ParquetElement): ValueKind {
   const { type } = element;
   const annotation = annotationOf(element);
   if (type === 'BOOLEAN') return 'boolean';
@@ -219,7 +229,7 @@ export function kindOfElement(element: SchemaElement): ValueKind {
 }
 
 /** How to read the values of a column. `forModel`: the model reads the column; see `TypedTable.readForModel`. */
-export function meaningOf(element: SchemaElement, forModel: boolean): Meaning {
+export function meaningOf(element: ParquetElement, forModel: boolean): Meaning {
   const { type } = element;
   const annotation = annotationOf(element);
   if (type === 'BOOLEAN') return { kind: 'booleans' };
@@ -358,6 +368,9 @@ function tokenOf({ type }: SchemaElement, annotation: Annotation): Token {
       break;
     case 'time':
       if (isWhole) return (view, at) => `"${timeText(units(view, at), annotation.perSecond)}"`;
+      break;
+    case 'duration':
+      if (isWhole) return (view, at) => `"${durationText(units(view, at), annotation.perSecond)}"`;
       break;
     case 'timestamp':
       if (isWhole) return (view, at) => `"${timestampText(units(view, at), annotation.perSecond, annotation.utc)}"`;

@@ -10,7 +10,7 @@ import { openParquet, openRandomAccess, rowGroups } from '../../../src/formats/p
 const FIXTURES = path.join(import.meta.dirname, '../columns/fixtures');
 const files = readdirSync(FIXTURES).filter((name) => name.endsWith('.parquet'));
 /** Files that hyparquet's own reader does not read, or not exactly. */
-const OTHERS = /decimals|lz4|nested|twice/;
+const OTHERS = /decimals|durations|lz4|nested|twice/;
 
 const linesOf = async (
   name: string,
@@ -135,6 +135,27 @@ test('columns of one name have their own values', async () => {
   await file.close();
   expect(Buffer.concat(chunks).toString()).toBe('{"x":1.5,"x":"a","y":true}\n{"x":2.5,"x":null,"y":false}\n');
 });
+
+test.each(['pyarrow-durations.parquet', 'pyarrow-durations-plain.parquet', 'polars-durations.parquet'])(
+  '%s: durations, which Parquet stores as integers, are no numbers',
+  async (name) => {
+    const file = await openRandomAccess(path.join(FIXTURES, name));
+    const { names, kinds } = await openParquet(file, {});
+    await file.close();
+    const kindOf = Object.fromEntries(names.map((column, c) => [column, kinds[c]]));
+    const { i, ...others } = kindOf;
+    expect([i, new Set(Object.values(others))]).toEqual(['number', new Set(['duration'])]);
+    for (const forModel of [[], names]) {
+      const rows = (await linesOf(name, undefined, forModel)).trimEnd().split('\n');
+      const columnOf = (column: string) => rows.map((row) => JSON.parse(row)[column] ?? null);
+      expect(columnOf('i')).toEqual([1500, null, -2000, 0, 7, 1500]);
+      expect(columnOf('ms')).toEqual(['PT1.5S', null, '-PT2S', 'PT0S', 'PT0.007S', 'PT1.5S']);
+      expect(columnOf('us')).toEqual(['PT0.0015S', null, '-PT0.002S', 'PT0S', 'PT0.000007S', 'PT0.0015S']);
+      expect(columnOf('ns')).toEqual(['PT0.0000015S', null, '-PT0.000002S', 'PT0S', 'PT0.000000007S', 'PT0.0000015S']);
+      if (names.includes('s')) expect(columnOf('s')).toEqual(['PT1500S', null, '-PT2000S', 'PT0S', 'PT7S', 'PT1500S']);
+    }
+  },
+);
 
 test('a file that was damaged anywhere is read or refused, and nothing else', async () => {
   const whole = readFileSync(path.join(FIXTURES, 'pyarrow-small-pages.parquet'));
