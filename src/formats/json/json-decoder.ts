@@ -80,7 +80,7 @@ export class JsonDecoder implements Decoder {
     }
     const members = membersOf(text);
     if (members.length > this.#layout.maxColumns) {
-      return fault('unexpected_column', null, `more than ${this.#layout.maxColumns} keys`);
+      return fault('unexpected_column', null, `more than ${this.#layout.maxColumns} keys (max_columns)`);
     }
     const wrong = this.#wrongKey(members);
     // A rejected row keeps its passthrough columns, which identify it. With `*`, they are dropped, because an unchecked
