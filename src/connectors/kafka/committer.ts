@@ -307,7 +307,7 @@ export class Committer {
     const next = new Map([...taken].map(([queue, items]) => [queue.partition, items.at(-1)!.batch.next]));
     await this.#write(plan, next, new Map([...taken.keys()].map((queue) => [queue.partition, queue.topicId])));
     const ms = monotonicMs() - began;
-    for (const [item, n] of oversized) item.result.committed?.(n);
+    for (const [item, n] of oversized) item.result.committed?.(n, plan.replaced);
     const partitions = [...taken].map(([{ partition }, items]) => reportOf(partition, items, oversized));
     this.#host.written({ partitions, retimed: plan.retimed, bytes: plan.bytes, ms });
   }

@@ -20,6 +20,8 @@ export interface SendPlan {
   bytes: number;
   /** Number of oversized outputs that became dead letters. */
   oversized: number;
+  /** Records that were too large for their topic, so that `instead` was planned. */
+  replaced: ReadonlySet<OutgoingRecord>;
   /**
    * Number of records by topic whose timestamp was replaced by the current time, because the topic would have rejected
    * or soon deleted them.
@@ -51,6 +53,7 @@ export class SendPlanner {
   readonly #now = epochMs();
   #bytes = 0;
   #oversized = 0;
+  readonly #replaced = new Set<OutgoingRecord>();
 
   constructor(options: PlanOptions) {
     this.#options = options;
@@ -74,8 +77,10 @@ export class SendPlanner {
       if (weight <= facts.maxBatchBytes || (await this.#fitsCompressed(record, facts.maxBatchBytes))) {
         this.#put(topic, facts, record, weight, as);
       } else if (as === 'output') await this.#refuse(topic, record);
-      else if (record.instead) await this.add([record.instead], as);
-      else this.#put(topic, facts, this.#truncated(record, facts.maxBatchBytes), facts.maxBatchBytes, as);
+      else if (record.instead) {
+        this.#replaced.add(given);
+        await this.add([record.instead], as);
+      } else this.#put(topic, facts, this.#truncated(record, facts.maxBatchBytes), facts.maxBatchBytes, as);
     }
   }
 
@@ -101,7 +106,7 @@ export class SendPlanner {
         rounds[i].push(batch);
       });
     }
-    return { rounds, bytes: this.#bytes, oversized: this.#oversized, retimed: this.#retimed };
+    return { rounds, bytes: this.#bytes, oversized: this.#oversized, replaced: this.#replaced, retimed: this.#retimed };
   }
 
   async #refuse(topic: string, record: OutgoingRecord): Promise<void> {

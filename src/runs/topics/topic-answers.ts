@@ -194,13 +194,14 @@ export class TransactionalReading implements TopicReading {
     }
     const { name: pipeline, metrics, account } = this.#context;
     const rejected = answers.deadLetters.map((r) => rejectedRecord(r.record, r.error, pipeline, this.#retry));
-    const postponed = rejected.filter((r) => r.instead).map(letterReasonOf);
-    const letters = rejected.filter((r) => !r.instead).map((r) => letterReasonOf(r).code);
     return {
       outputs,
       rejected,
       // Rows are counted on commit, because an aborted batch is scored again.
-      committed: (oversized) => {
+      committed: (oversized, replaced) => {
+        const isPostponed = (r: OutgoingRecord) => r.instead !== undefined && !replaced.has(r);
+        const postponed = rejected.filter(isPostponed).map(letterReasonOf);
+        const letters = rejected.filter((r) => !isPostponed(r)).map((r) => letterReasonOf(r).code);
         const unit = account.unit();
         answers.countInto(unit);
         if (oversized > 0) unit.reject(oversized, 'output_too_large');

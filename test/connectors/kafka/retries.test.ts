@@ -198,7 +198,9 @@ kafka: { brokers: ["${cluster.brokers[0]}"], session_timeout_ms: ${SESSION_MS} }
     });
     const value = JSON.stringify({ ...all[0], source_type: 'KIOSK', note: 'x'.repeat(5000) });
     await produce(cluster, t.input, [{ key: 'k0', value, partition: 0 }]);
-    expect((await sluiceHere(['run', t.file], { cwd: t.folder })).code).toBe(0);
+    const ended = await sluiceHere(['run', t.file, '--json'], { cwd: t.folder });
+    const counts = { rows: 1, rejected: 1, rejectedByCode: { unseen_category: 1 } };
+    expect([ended.code, JSON.parse(ended.stdout)]).toEqual([3, expect.objectContaining(counts)]);
     const [letter, ...others] = await read(t.letters);
     expect([others, letter!.value === value, letter!.headers['sluice-attempt']]).toEqual([[], true, '1']);
     for (const [settings, words] of [

@@ -52,9 +52,9 @@ export interface BatchResult {
   rejected: readonly OutgoingRecord[];
   /**
    * Called once, after outputs, dead letters and offset were committed. `oversized`: number of outputs that were too
-   * large for their topic.
+   * large for their topic. `replaced`: records that were too large for their topic, so that `instead` was written.
    */
-  committed?: (oversized: number) => void;
+  committed?: (oversized: number, replaced: ReadonlySet<OutgoingRecord>) => void;
 }
 
 /** Why a record became a dead letter: an error code and its message. Never contains a value of the record. */
