@@ -32,8 +32,42 @@ export const exactLong = LongType.__with({
   compare: (a: number | string, b: number | string) => Number(a) - Number(b),
 } as unknown as Parameters<typeof LongType.__with>[0]);
 
+/** The methods by which types of avsc read values of another type. */
+interface Resolving {
+  _read(tap: unknown): unknown;
+  _update(resolver: Pick<Resolving, '_read'>, written: avro.Type, options?: unknown): void;
+}
+
+/**
+ * Creates a floating-point type that reads longs as the nearest double. avsc decodes such a long in doubles, which loses
+ * the sign of negative numbers beyond 2^52.
+ */
+function readingLongs(base: new () => avro.Type): avro.Type {
+  const Base = base as unknown as new () => Resolving;
+  const Exact = class extends Base {
+    override _update(resolver: Pick<Resolving, '_read'>, written: avro.Type, options?: unknown): void {
+      if (written !== exactLong) super._update(resolver, written, options);
+      else resolver._read = (tap) => Number((exactLong as unknown as Resolving)._read(tap));
+    }
+  };
+  return new Exact() as unknown as avro.Type;
+}
+
+const FLOATS = {
+  float: readingLongs(avro.types.FloatType as unknown as new () => avro.Type),
+  double: readingLongs(avro.types.DoubleType as unknown as new () => avro.Type),
+};
+
+type Resolver = ReturnType<avro.Type['createResolver']>;
+
 interface LogicalAttributes {
   scale?: number;
+}
+
+/** Conversion of a value whose type in the reader schema differs from its type in the schema it was written with. */
+function promotionOf(written: string, read: string): (value: unknown) => unknown {
+  if (written === 'bytes' && read === 'string') return String;
+  return written === 'string' && read === 'bytes' ? (text) => Buffer.from(text as string) : (value) => value;
 }
 
 /**
@@ -48,6 +82,7 @@ function readAs(
   return class extends LogicalType {
     static readonly of = of;
     readonly #attributes: LogicalAttributes;
+    #isInUnion = false;
     constructor(schema: avro.Schema, options?: unknown) {
       super(schema, options as never);
       this.#attributes = schema as LogicalAttributes;
@@ -63,10 +98,38 @@ function readAs(
     protected override _toValue(value: unknown): unknown {
       return value instanceof TypedText ? value.raw : undefined;
     }
+    /** If the written type is a union, a branch that does not fit rejects its values only, not the schema. */
+    override createResolver(written: avro.Type, options?: unknown): Resolver {
+      const create = (type: avro.Type): Resolver => super.createResolver(type, options as never);
+      if (!(written instanceof avro.types.WrappedUnionType)) {
+        if (!this.#isInUnion) return create(written);
+        try {
+          return create(written);
+        } catch (error) {
+          const _read = (): never => {
+            throw error;
+          };
+          return { _read } as unknown as Resolver;
+        }
+      }
+      this.#isInUnion = true;
+      try {
+        return create(written);
+      } finally {
+        this.#isInUnion = false;
+      }
+    }
+    /**
+     * @throws Error if values of `type` are not values of the underlying type: for a reader's union, avsc then tries its
+     * next branch
+     */
     protected override _resolve(type: avro.Type): ((value: unknown) => unknown) | undefined {
       // A value of the same logical type is already converted; a value of the underlying type is not.
       if (type.typeName === this.typeName) return (value) => value;
-      return (value) => this._fromValue(value);
+      if (type instanceof LogicalType) return undefined;
+      this.underlyingType.createResolver(type);
+      const convert = promotionOf(plainName(type), plainName(this.underlyingType));
+      return (value) => this._fromValue(convert(value));
     }
   };
 }
@@ -118,13 +181,14 @@ const LOGICAL_TYPES = {
 type LogicalName = keyof typeof LOGICAL_TYPES;
 
 /**
- * Creates a type hook for longs whose schema is an object, because avsc uses its registry only for type names. For a
+ * Creates a type hook for numbers whose schema is an object, because avsc uses its registry only for type names. For a
  * logical type the hook is called twice; the second call returns the underlying type.
  */
-function exactLongs(): (schema: avro.Schema) => avro.Type | undefined {
+function exactNumbers(): (schema: avro.Schema) => avro.Type | undefined {
   const wrapped = new Set<avro.Schema>();
   return (schema) => {
     const { type, logicalType = '' } = schema as { type?: string; logicalType?: string };
+    if (type === 'float' || type === 'double') return FLOATS[type];
     if (type !== 'long') return undefined;
     const isLogical =
       Object.hasOwn(LOGICAL_TYPES, logicalType) && LOGICAL_TYPES[logicalType as LogicalName].of.includes('long');
@@ -139,12 +203,12 @@ function exactLongs(): (schema: avro.Schema) => avro.Type | undefined {
  * @throws Error if avsc rejects the schema
  */
 export function avroType(schema: RegisteredSchema): avro.Type {
-  const registry: Record<string, avro.Type> = { long: exactLong };
+  const registry: Record<string, avro.Type> = { long: exactLong, ...FLOATS };
   const options = {
     registry,
     wrapUnions: true,
     logicalTypes: LOGICAL_TYPES,
-    typeHook: exactLongs(),
+    typeHook: exactNumbers(),
   } as unknown as Partial<avro.ForSchemaOptions>;
   const define = ({ text, references }: RegisteredSchema): avro.Type => {
     for (const { schema: other } of references) {

@@ -111,6 +111,61 @@ test('Avro read with a schema of the reader: its fields, its defaults, promoted 
   });
 });
 
+test('Avro read with a schema of the reader: values of other branches, negative longs as floating-point numbers', () => {
+  const record = (type: unknown) => avroOf({ type: 'record', name: 'A', fields: [{ name: 'a', type }] } as object);
+  const date = { type: 'int', logicalType: 'date' };
+  const millis = { type: 'long', logicalType: 'timestamp-millis' };
+  const micros = { type: 'long', logicalType: 'timestamp-micros' };
+  const uuid = { type: 'string', logicalType: 'uuid' };
+  const decimal = { type: 'bytes', logicalType: 'decimal', precision: 9, scale: 2 };
+  const id = '00000000-0000-0000-0000-000000000007';
+  const error = Symbol('not readable');
+  // The values of fastavro 1.13: written as a type (with the index of the branch of a union), read as another type.
+  const cases: [written: unknown, value: unknown, read: unknown, want: unknown][] = [
+    [['null', date], [0, null], [date, 'null'], null],
+    [['null', date], [1, 1], [date, 'null'], '1970-01-02'],
+    [['null', millis], [0, null], [millis, 'null'], null],
+    [['null', decimal], [0, null], [decimal, 'null'], null],
+    [['null', uuid], [0, null], [uuid, 'null'], null],
+    ['double', 0.5, [date, 'double', 'null'], 0.5],
+    ['string', '12', [date, 'string'], '12'],
+    ['boolean', true, [millis, 'boolean'], true],
+    ['int', 1, millis, '1970-01-01T00:00:00.001Z'],
+    ['bytes', Buffer.from(id), uuid, id],
+    ['string', '\u0001\u0002', decimal, '2.58'],
+    ['double', 0.5, date, error],
+    ['null', null, date, error],
+    [['null', date], [0, null], date, error],
+    [['null', date], [1, 1], date, '1970-01-02'],
+    [['null', uuid], [1, id], uuid, id],
+    [micros, 1000, millis, error],
+    ...['float', 'double', { type: 'double' }, ['null', 'double']].flatMap((read): typeof cases => [
+      ['long', -9_007_199_254_740_991, read, -9_007_199_254_740_991],
+      ['long', '-9007199254740993', read, -9_007_199_254_740_992],
+      ['long', String(-(2n ** 63n)), read, -(2 ** 63)],
+      ['long', String(2n ** 63n - 1n), read, 2 ** 63],
+      ['long', -7, read, -7],
+    ]),
+  ];
+  for (const [written, value, read, want] of cases) {
+    const from = record(written);
+    const [branch, inner] = Array.isArray(value) ? value : [null, value];
+    const plain = (Array.isArray(written) ? written[branch] : written) as string | { type: string };
+    const bytes = Buffer.concat([
+      branch === null ? Buffer.alloc(0) : Buffer.from([branch * 2]),
+      avroType(avroOf({ type: typeof plain === 'string' ? plain : plain.type })).toBuffer(inner),
+    ]);
+    const got = (): unknown => {
+      try {
+        return (asJson(readAvro(from, record(read))(bytes)) as { a: unknown }).a;
+      } catch {
+        return error;
+      }
+    };
+    expect([written, value, read, got()]).toEqual([written, value, read, want]);
+  }
+});
+
 test('Avro schemas refer to others, each defined once', () => {
   const money = avroOf({ type: 'record', name: 'Money', namespace: 'bank', fields: [{ name: 'minor', type: 'long' }] });
   const party = avroOf(
