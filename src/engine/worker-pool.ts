@@ -10,7 +10,7 @@ import { type Judgement, judge } from '../inference/sandbox/verdict.ts';
 import { asMessage, categoryBytes, type ModelPackage } from '../model/package/model-package.ts';
 import { holdVersion } from '../model/registry/in-use.ts';
 import { DEFAULT_HEAP_MB, FEW_BYTES, WORKER_ENTRY } from './early-thread.ts';
-import { HelpingThread, WaitSum } from './helping-thread.ts';
+import { HelpingThread, WaitSum, WORTH_MS } from './helping-thread.ts';
 import type { InlineLimits, InlineScorer } from './inline-scorer.ts';
 import {
   type BlockJob,
@@ -138,9 +138,6 @@ export function bisect(job: BlockJob, { queue, fault, maxPoisonRows, tooMany }: 
 
 /** Maximum number of output buffers kept for reuse. */
 const MAX_FREE_BUFFERS = 16;
-
-/** Remaining work in ms that justifies starting more workers. Starting a worker takes about 100 ms of CPU time. */
-const WORTH_WORKERS_MS = 1500;
 
 /** Total time in ms that jobs must wait behind other jobs before a service starts more workers. */
 const BEHIND_MS = 100;
@@ -295,7 +292,7 @@ export class WorkerPool implements SpareHolder {
     const { gradual, spare } = this.#options;
     return spare
       ? new WaitSum(() => this.#complete(), BEHIND_MS)
-      : new WaitSum(() => gradual!() > WORTH_WORKERS_MS && this.#complete());
+      : new WaitSum(() => gradual!() > WORTH_MS && this.#complete());
   }
 
   /**
