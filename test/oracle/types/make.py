@@ -252,12 +252,9 @@ def parquet(name, kind, values, table, **options):
 
 
 PLAIN = dict(use_dictionary=False, data_page_version="2.0", compression="none")
-# What Parquet has no type for is stored as another one: seconds as milliseconds, durations as numbers, bytes without an annotation.
+# What Parquet has no type for is stored as another one: seconds as milliseconds, bytes without an annotation. The type of durations is in
+# the Arrow schema of the file.
 for name, (kind, data, values) in ARRAYS.items():
-    if kind == "duration":
-        # Whole numbers without an annotation.
-        per = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}[name[9:-1]]
-        kind, values = "number", [None if v.as_py() is None else int(v.as_py() / dt.timedelta(microseconds=1)) * per // 1_000_000 for v in data]
     if name in ("timestamp[s]", "timestamp[s,UTC]", "timestamp[s,Berlin]"):
         values = [v and v.rstrip("Z") + ".000" + ("Z" if v.endswith("Z") else "") for v in values]
     if name == "time[s]":
@@ -332,9 +329,9 @@ for name, (kind, values, dtype, *given) in POLARS.items():
         out = io.BytesIO()
         frame.write_ipc_stream(out, **options)
         add(f"polars arrow{label} {name}", "arrow", kind, values, file=file(out.getvalue()))
-    # Durations are whole numbers in Parquet, and bytes text.
+    # Bytes are text in Parquet.
     out = io.BytesIO()
-    if name in ("Duration", "Binary", "Null"):
+    if name in ("Binary", "Null"):
         continue
     frame.write_parquet(out, use_pyarrow=False)
     add(f"polars parquet {name}", "parquet", kind, values, file=file(out.getvalue()))
