@@ -180,15 +180,15 @@ interface ControlEntries {
 /** Parses `rows=12;sha256=…`, one pair per line, or the output of a checksum tool. */
 function controlEntries(text: string): ControlEntries {
   const entries: ControlEntries = { pairs: [], checksums: [] };
-  const add = (part: string, checksum = checksumIn(part)): void => {
-    const at = part.search(/[=:]/);
-    if (checksum !== undefined) entries.checksums.push(checksum);
-    else if (at > 0) entries.pairs.push([part.slice(0, at).trim().toLowerCase(), part.slice(at + 1).trim()]);
-  };
   for (const line of text.split(/[\r\n]/).map((part) => part.trim())) {
     // In `sha256 (a;b.csv) = …` the semicolon belongs to the name.
-    if (/^sha/i.test(line) && checksumIn(line) !== undefined) add(line);
-    else for (const part of line.split(';')) add(part.trim());
+    const isWhole = /^sha/i.test(line) && checksumIn(line) !== undefined;
+    for (const part of isWhole ? [line] : line.split(';').map((piece) => piece.trim())) {
+      const checksum = checksumIn(part);
+      const at = part.search(/[=:]/);
+      if (checksum !== undefined) entries.checksums.push(checksum);
+      else if (at > 0) entries.pairs.push([part.slice(0, at).trim().toLowerCase(), part.slice(at + 1).trim()]);
+    }
   }
   return entries;
 }

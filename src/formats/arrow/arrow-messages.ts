@@ -114,7 +114,8 @@ class HeadReader {
     const unit = field.at(3, (at) => this.#table(at).at(0, (unitAt) => this.#bytes.readInt16LE(unitAt)));
     const perSecond = PER_SECOND[unit ?? MILLISECONDS];
     if (perSecond === undefined) throw new Error('a duration has an unknown unit');
-    return { name: field.at(0, (at) => this.#text(at)) ?? '', perSecond };
+    const name = field.at(0, (at) => this.#list(at, 1)) ?? { from: 0, count: 0 };
+    return { name: this.#bytes.toString('utf8', name.from, name.from + name.count), perSecond };
   }
 
   #schema(schema: FlatTable): void {
@@ -159,9 +160,8 @@ class HeadReader {
     for (let i = 0; i < count; i++) visit(this.#table(from + 4 * i));
   }
 
-  #text(at: number): string {
-    const { from, count } = this.#list(at, 1);
-    return this.#bytes.toString('utf8', from, from + count);
+  #text(at: number): void {
+    this.#list(at, 1);
   }
 
   #list(at: number, elementBytes: number): { from: number; count: number } {

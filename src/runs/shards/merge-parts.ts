@@ -36,10 +36,13 @@ export async function findParts(pattern: string, plan: ShardPlan): Promise<Found
   return wholeParts(plan, await partsOf(names.sort(), plan));
 }
 
-async function storedParts(pattern: string, { pieces, files }: ShardPlan): Promise<string[]> {
-  const names = pieces.map(({ shard, file }) => outputName(pattern.replaceAll('{shard}', String(shard)), files[file]!));
+/** The name of the result of each piece, by a pattern with `{shard}` and `{name}`. */
+export const partNames = (pattern: string, { pieces, files }: Pick<ShardPlan, 'pieces' | 'files'>): string[] =>
+  pieces.map(({ shard, file }) => outputName(pattern.replaceAll('{shard}', String(shard)), files[file]!));
+
+async function storedParts(pattern: string, plan: ShardPlan): Promise<string[]> {
   const stored: string[] = [];
-  for (const name of new Set(names)) if ((await storedSize(name)) !== null) stored.push(name);
+  for (const name of new Set(partNames(pattern, plan))) if ((await storedSize(name)) !== null) stored.push(name);
   return stored;
 }
 

@@ -14,9 +14,8 @@ import { PART_ENDING } from '../../core/file-names.ts';
 import { isObject, storeOf } from '../../storage/providers.ts';
 import { deadlineOf } from '../deadline.ts';
 import type { Endpoint } from '../endpoint-specs.ts';
-import { outputName } from '../endpoint-specs.ts';
 import { type FoundPart, partsOf } from '../plugins/shard-part.ts';
-import { filesOfParts, wholeParts } from './merge-parts.ts';
+import { filesOfParts, partNames, wholeParts } from './merge-parts.ts';
 import type { ShardPlan } from './shard-plan.ts';
 
 const KIND = 'sluice-shared-run';
@@ -154,8 +153,7 @@ export class SharedWork {
    */
   async found(plan: ShardPlan, shard: number | null, ending: string): Promise<FoundPart[] | null> {
     const pieces = plan.pieces.filter((piece) => shard === null || piece.shard === shard);
-    const pattern = this.parts(ending);
-    const names = pieces.map((p) => outputName(pattern.replaceAll('{shard}', String(p.shard)), plan.files[p.file]!));
+    const names = partNames(this.parts(ending), { pieces, files: plan.files });
     for (const name of names) if ((await storedSize(`${name}${PART_ENDING}`)) === null) return null;
     const parts = await partsOf(names, plan);
     return shard === null ? wholeParts(plan, parts) : parts;
