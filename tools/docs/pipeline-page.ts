@@ -195,7 +195,9 @@ schema_registry:
   model columns by name; a union with null accepts a missing value. The schema of predictions is registered at the start
   as \`loan-predictions-value\`, unless \`subject\` or \`register\` is set.
 - **Protobuf**: a field of proto3 without \`optional\` has no presence, so an absent number is scored as 0 and an absent
-  text as an empty one. Fields with presence (\`optional\`, proto2, editions, wrappers) may be missing.
+  text as an empty one. Fields with presence (\`optional\`, proto2, editions, wrappers) may be missing. A default that
+  the schema states applies. If it is bytes, an integer beyond 2^53 or a text with escapes, records without the field are
+  rejected.
 - **Topics** must exist, because Sluice creates none. A prediction keeps its partition if both topics have the same
   number of partitions.
 

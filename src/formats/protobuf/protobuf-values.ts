@@ -75,11 +75,37 @@ function finderOf({ text }: RegisteredSchema, root: protobuf.Root): (path: reado
 const isWellKnown = (field: protobuf.Field): boolean =>
   field.resolvedType instanceof protobuf.Type && field.resolvedType.fullName.startsWith('.google.protobuf.');
 
+/** Whether the default that the schema states for a field may have been misread. */
+function isUncertainDefault({ options, type }: protobuf.Field, hasEscapes: boolean): boolean {
+  const value: unknown = options?.default;
+  if (typeof value === 'number') return TEXTS[type] === 'number' && !Number.isSafeInteger(value);
+  return typeof value === 'string' && (type === 'bytes' || (type === 'string' && hasEscapes));
+}
+
+/** Rounds the defaults that the schema states for numbers of 32 bits, as if they had been sent. */
+function roundDefaults(space: protobuf.NamespaceBase): void {
+  for (const one of space.nestedArray) {
+    if (one instanceof protobuf.Type) {
+      for (const field of one.fieldsArray)
+        if (field.type === 'float' && !field.repeated) field.typeDefault = Math.fround(field.typeDefault as number);
+    }
+    if (one instanceof protobuf.Namespace) roundDefaults(one);
+  }
+}
+
+/** Whether a default of the file or of its imports may have an escape: protobufjs does not read all of them as UTF-8. */
+function mayHaveEscapedDefault({ text, references }: RegisteredSchema): boolean {
+  const first = text.indexOf('default');
+  return (first >= 0 && text.includes('\\', first)) || references.some(({ schema }) => mayHaveEscapedDefault(schema));
+}
+
 interface Message {
   type: protobuf.Type;
   absent: Readonly<Record<string, null>>;
   /** Fields whose presence is known: an absent one is missing, not zero. A default that the schema states applies. */
   optional: readonly string[];
+  /** Fields that have to be in a message, because the default that the schema states may have been misread. */
+  required: readonly string[];
   /** Fields whose type has a special mapping to JSON. */
   special: readonly protobuf.Field[];
   floats: readonly string[];
@@ -98,6 +124,8 @@ export function readProtobuf(schema: RegisteredSchema): ReadValue {
   const root = new protobuf.Root();
   load(root, schema, new Set());
   root.resolveAll();
+  roundDefaults(root);
+  const hasEscapes = mayHaveEscapedDefault(schema);
   const find = finderOf(schema, root);
   const known = new Map<string, Message>();
   const messageAt = (path: readonly number[]) => {
@@ -111,6 +139,7 @@ export function readProtobuf(schema: RegisteredSchema): ReadValue {
         type,
         absent: Object.fromEntries(single.map((f) => [f.name, null])),
         optional: single.filter((f) => f.hasPresence && f.options?.default === undefined).map((f) => f.name),
+        required: single.filter((f) => isUncertainDefault(f, hasEscapes)).map((f) => f.name),
         special: single.filter(isWellKnown),
         floats: single.filter((f) => FLOATS.has(f.resolvedType?.fullName ?? f.type)).map((f) => f.name),
         texts: single.flatMap((f) => {
@@ -125,8 +154,11 @@ export function readProtobuf(schema: RegisteredSchema): ReadValue {
   return (bytes) => {
     const place = messagePathOf(bytes, 0);
     if (!place) throw new Error('the message is unreachable');
-    const { type, absent, optional, special, floats, texts } = messageAt(place.path);
+    const { type, absent, optional, required, special, floats, texts } = messageAt(place.path);
     const message = type.decode(bytes.subarray(place.end));
+    for (const name of required)
+      if (!Object.hasOwn(message, name))
+        throw new Error(`${name} is absent, and its default in the schema cannot be read exactly`);
     // Absent optional fields become null, which means a missing value rather than a missing column.
     const plain: Record<string, unknown> = { ...absent, ...type.toObject(message, PLAIN) };
     for (const field of special) {

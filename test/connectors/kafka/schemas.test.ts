@@ -390,6 +390,27 @@ test.each([
     [],
     '{"x":7}',
   ],
+  [
+    "proto2: a default of 32 bits is rounded, as Google's library does",
+    'syntax = "proto2"',
+    'optional float x = 1 [default = 1.1]; optional double y = 2 [default = 1.1];',
+    [],
+    '{"x":1.100000023841858,"y":1.1}',
+  ],
+  [
+    'proto2: a default beyond ASCII, and the largest exact one of 64 bits',
+    'syntax = "proto2"',
+    'optional string x = 1 [default = "é"]; optional int64 y = 2 [default = -9007199254740991];',
+    [],
+    '{"x":"é","y":-9007199254740991}',
+  ],
+  [
+    'proto2: a field that is there needs no default',
+    'syntax = "proto2"',
+    'optional string x = 1 [default = "\\303\\251"];',
+    [10, 1, 97],
+    '{"x":"a"}',
+  ],
   ['proto3: an absent field is zero', 'syntax = "proto3"', 'double x = 1;', [], '{"x":0}'],
   ['proto3: an absent optional field is missing', 'syntax = "proto3"', 'optional double x = 1;', [], '{"x":null}'],
   ['an infinity stays one', 'syntax = "proto3"', 'double x = 1;', DOUBLE(-Infinity), '{"x":"-Infinity"}'],
@@ -398,6 +419,19 @@ test.each([
   ['bytes are no text', 'syntax = "proto3"', 'bytes x = 1;', [10, 1, 97], '{"x":["YQ=="]}'],
 ])('Protobuf: %s', (_, syntax, fields, bytes, inModel) => {
   expect(textOf(message(syntax, fields, bytes), ['x', 'y', 'z'])).toBe(inModel);
+});
+
+test.each([
+  'optional string x = 1 [default = "\\303\\251"];',
+  'optional string x = 1 [default = "a" "\\u00e9"];',
+  'optional int64 x = 1 [default = 9007199254740993];',
+  'optional fixed64 x = 1 [default = 0xFFFFFFFFFFFFFFFF];',
+  // protobufjs would read the text as Base64.
+  'optional bytes x = 1 [default = "abcd"];',
+])('Protobuf: an absent field whose default cannot be read exactly is an error: %s', (field) => {
+  expect(() => message('syntax = "proto2"', field, [])).toThrow(
+    'x is absent, and its default in the schema cannot be read exactly',
+  );
 });
 
 test('Protobuf: what is passed through is text where digits could be lost', () => {
