@@ -103,6 +103,36 @@ for (const [i, [words, args]] of MISTAKES.entries()) {
   });
 }
 
+const semicolons = (text: string): string => text.replaceAll(',', ';');
+const tabs = (text: string): string => text.replaceAll(',', '\t');
+const asLines = (text: string): string => {
+  const [names, ...rows] = text.trimEnd().split('\n').map((line) => line.split(','));
+  return rows.map((row) => `${JSON.stringify(Object.fromEntries(row.map((cell, i) => [names![i], cell])))}\n`).join('');
+}; // biome-ignore format: two lines
+
+checkTest('a flag or the ending of the name states the format of labels and of predictions', async () => {
+  const cwd = folder();
+  const files: [name: string, write: (text: string) => string, flags: (of: string) => string[]][] = [
+    ['a.tsv', tabs, () => []],
+    ['a.ndjson', asLines, () => []],
+    ['a', (text) => text, () => []],
+    ['a.txt', semicolons, (of) => [`--${of}delimiter`, 'semicolon']],
+    ['a.dat', tabs, (of) => [`--${of}format`, 'tsv']],
+    ['a.csv', semicolons, (of) => [`--${of}delimiter`, 'semicolon']],
+  ];
+  for (const [name, write, flags] of files) {
+    writeFileSync(path.join(cwd, `labels-${name}`), write(LABELS));
+    writeFileSync(path.join(cwd, `scored-${name}`), write(SCORED));
+    for (const args of [
+      ['scored.csv', '--labels', `labels-${name}`, ...flags('labels-')],
+      [`scored-${name}`, '--labels', 'labels.csv', ...flags('')],
+    ]) {
+      const run = await sluiceHere(['outcomes', ...args, '--key', 'id', '--model', 'credit:3', '--json'], { cwd });
+      expect([args, run.code, run.stderr.split('\n')[1]]).toEqual([args, 0, expect.stringContaining('= 3 matched')]);
+    }
+  }
+});
+
 test('tables keep their columns where there is no decision', async () => {
   const labels = textSource('id,ok\nA,1\nB,0\n', 'csv');
   const report = await measure(labels, [textSource('id,probability\nA,0.5\nB,0.5\n', 'csv')]);
