@@ -368,6 +368,31 @@ describe('Parquet', () => {
     });
   });
 
+  const EACH_TYPE: [name: string, type: number, value: readonly number[]][] = [
+    ['byte', 3, [0xff]],
+    ['integer of 16 bits', 4, [0xff, 0xff, 3]],
+    ['integer of 32 bits', 5, [0xfe, 0xff, 1]],
+    ['integer of 64 bits', 6, [0xff, ...varint(2 ** 40)]],
+    ['double', 7, Array<number>(8).fill(0xff)],
+    ['text', 8, [3, 0xff, 0xff, 0xff]],
+    ['list of booleans', 9, [0x21, 1, 2]],
+    ['list of doubles', 9, [0x17, ...Array<number>(8).fill(0xff)]],
+    ['struct', 12, [0x18, 1, 0xff, 0]],
+  ];
+
+  test.each(EACH_TYPE)('a struct ends where it should after: %s', (_, type, value) => {
+    for (const id of [[0x10 | type], [type, 7]]) {
+      const bytes = Uint8Array.from([0xff, ...id, ...value, 0]);
+      // Booleans have no bytes.
+      const two = Uint8Array.from([...bytes.subarray(0, -1), 0x11, 0x12, 0]);
+      for (const one of [bytes, two]) {
+        checkThrift(one, 1);
+        for (let end = 1; end < one.length; end++)
+          expect(() => checkThrift(one.subarray(0, end), 1)).toThrow(/incomplete|longer than its bytes/);
+      }
+    }
+  });
+
   const FIXTURE = readFileSync(path.join(import.meta.dirname, 'fixtures', 'pyarrow-small-pages.parquet'));
   const read = async (bytes: Uint8Array, limits: TableLimits) =>
     rowsIn(await openParquet(fileOf(bytes), { budget: new TableBudget(limits) }));
