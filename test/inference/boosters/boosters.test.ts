@@ -166,6 +166,32 @@ test('hashes of categories are those of CatBoost', () => {
     ['e'.repeat(65), -1174585066],
     ['f'.repeat(150), -1062418248],
   ];
+  // Repeated letters do not show which bytes are read.
+  const sentence =
+    'The borrower of contract 4711 (Zürich branch, 3rd floor) asked to defer two instalments; she also pays 1,250.75 a month for a flat & lends her car to J. Müller-Doe, who has been unemployed since 2024-02-29!';
+  const starts: [length: number, hash: number][] = [
+    [3, 802589044],
+    [7, -2082918311],
+    [8, 998037127],
+    [9, 512669945],
+    [15, 2034745080],
+    [16, 1627751367],
+    [17, -1197223853],
+    [24, -205881393],
+    [32, -1650435408],
+    [33, 1907919984],
+    [50, 47547864],
+    [62, 1670305437],
+    [63, -1676295665],
+    [64, -650300667],
+    [90, -940360422],
+    [126, -546375614],
+    [127, -60281265],
+    [128, -1871073056],
+    [190, 702458853],
+    [206, -1964440301],
+  ];
+  for (const [length, hash] of starts) texts.push([sentence.slice(0, length), hash]);
   for (const [text, hash] of texts) expect(catBoostHash(text), text).toBe(hash);
 });
 
