@@ -65,6 +65,8 @@ export class TableWriter {
   readonly #offsets: OffsetTable;
   #client: Database | null = null;
   #target: Target | null = null;
+  /** Names and kinds of the columns for which the target was checked. */
+  #layout = '';
   #lettersTarget: Target | null = null;
 
   /** @throws SluiceError usage if a table name is invalid */
@@ -167,8 +169,8 @@ export class TableWriter {
 
   /** The table, which is created if it is missing. It is checked again if a new model version has other columns. */
   async #targetOf(client: Database, columns: readonly StoredColumn[]): Promise<Target> {
-    const known = this.#target;
-    if (known && known.columns.map((c) => c.name).join('\0') === columns.map((c) => c.name).join('\0')) return known;
+    const layout = JSON.stringify(columns.map(({ name, kind }) => [name, kind]));
+    if (this.#target && this.#layout === layout) return this.#target;
     const { mode, key } = this.#options;
     const target = await this.#present(client, this.#name, { columns, key: mode === 'merge' ? key : [], mode });
     if (mode === 'merge') {
@@ -176,6 +178,7 @@ export class TableWriter {
       await client.query(createStaging(target, { emptied: true }));
     }
     this.#target = target;
+    this.#layout = layout;
     return target;
   }
 

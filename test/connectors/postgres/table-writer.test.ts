@@ -141,6 +141,46 @@ requirePostgres('a table that a topic is written to', () => {
     await server.query('DROP TABLE guarded, guarded_letters; DELETE FROM sluice_offsets');
   });
 
+  test.each(['append', 'merge'] as const)('a new model version has other columns: %s', async (mode) => {
+    const table = `versions_${mode}`;
+    await server.query(`CREATE TABLE ${table} (id text UNIQUE, "offset" bigint, decision boolean)`);
+    const own = writer(table, server.url, { mode, key: ['id'] });
+    const place = [
+      { name: 'id', kind: null },
+      { name: 'offset', kind: 'integer' as const },
+    ];
+    const first = await own.committed(0);
+    const write = (
+      from: bigint | null,
+      to: bigint,
+      more: { name: string; kind: 'boolean' | 'text' }[],
+      rows: string[],
+    ) =>
+      own.write({
+        ...batch(0, from, to),
+        ...(from === null ? { from: first } : {}),
+        columns: [...place, ...more] as never,
+        rows,
+      });
+    await write(null, 101n, [], ['"a",100\n']);
+    await write(101n, 103n, [{ name: 'decision', kind: 'boolean' }], ['"b",101,t\n', '"c",102,f\n']);
+    // The same name, but another type: the table is checked again.
+    const mistyped = write(103n, 104n, [{ name: 'decision', kind: 'text' }], ['"d",103,"1"\n']);
+    await expect(mistyped).rejects.toMatchObject({
+      code: 'database_refused',
+      message: expect.stringContaining('decision'),
+    });
+    await write(103n, 104n, [], ['"e",103\n']);
+    expect((await server.query(`SELECT id, decision FROM ${table} ORDER BY "offset"`)).rows).toEqual([
+      { id: 'a', decision: null },
+      { id: 'b', decision: true },
+      { id: 'c', decision: false },
+      { id: 'e', decision: null },
+    ]);
+    await own.close();
+    await server.query('DELETE FROM sluice_offsets');
+  });
+
   test('a merge by an index in which NULLs are equal: the last row without a key', async () => {
     await server.query('CREATE TABLE equal_nulls (id text, "offset" int, UNIQUE NULLS NOT DISTINCT (id))');
     const own = writer('equal_nulls', server.url, { mode: 'merge', key: ['id'] });

@@ -250,6 +250,7 @@ test.each([
   provider.published.body = body;
   const s = await startService([oidcSettings(provider, { jwks_url: `${provider.url}/keys` })]);
   expect((await ask(s, await provider.sign())).json.code).toBe('identity_provider_unavailable');
+  expect(provider.reads).toEqual({ keys: 1, discovery: 0 });
 });
 
 test('an address without HTTPS, a server that nobody vouches for, a provider with another name', async () => {
