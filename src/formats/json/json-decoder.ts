@@ -148,7 +148,7 @@ export class JsonDecoder implements Decoder {
     return `key ${place} of the object is neither a model column nor passed through${meant}`;
   }
 
-  /** Copies passthrough tokens. Rejects a text that no output but JSON could contain unchanged. */
+  /** Copies passthrough tokens. Rejects a text or key that no output but JSON could contain unchanged. */
   #echo(members: readonly JsonToken[], row: number, batch: ColumnBatch): RecordFault | null {
     let broken: RecordFault | null = null;
     if (this.#layout.passthrough === '*') {
@@ -156,7 +156,7 @@ export class JsonDecoder implements Decoder {
         const meant = this.#known.has(key) ? null : this.#names.meaning(key, this.#used);
         if (meant === null) return [];
         // The message does not name the column, because its name may be a value of the input.
-        if (isBroken(token)) broken = halfPair(null);
+        if (isBroken(token) || !meant.isWellFormed()) broken = halfPair(null);
         return [`${JSON.stringify(meant)}:${token}`];
       });
       batch.passthrough[0]![row] = broken === null ? rest.join(',') : '';
@@ -178,4 +178,4 @@ const isBroken = (token: string): boolean =>
   token.startsWith('"') && token.includes('\\u') && !(JSON.parse(token) as string).isWellFormed();
 
 const halfPair = (column: string | null): RecordFault =>
-  fault('invalid_utf8', column, 'a passthrough text contains half a surrogate pair');
+  fault('invalid_utf8', column, 'a passthrough text or key contains half a surrogate pair');

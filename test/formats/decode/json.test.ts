@@ -273,7 +273,10 @@ test('the same cells and faults as JSON.parse in any bytes', () => {
   );
 });
 
-test('half a surrogate pair in a passthrough text rejects its row, in every decoder', () => {
+test('half a surrogate pair in a passthrough text or key rejects its row, in every decoder', () => {
+  const all = new Differential([READERS[0]!], { format: 'json', layout: { ...LAYOUT, passthrough: '*' } }, 1);
+  const keys = ['a\\ud83d', '\\ude00', '\\ud83d\\ude00', '\\\\ud83d', '😀'].map((key) => `{"amount":1,"${key}":2}\n`);
+  expect(all.compare(recordsIn(Buffer.from(keys.join('')), lines()), 512).rejected).toBe(2);
   const both = new Differential([READERS[0]!], { format: 'json', layout: { ...LAYOUT, passthrough: ['id'] } }, 1);
   const ids = ['\\ud83d', '\\ude00', 'a\\ud83db', '\\ude00\\ud83d', '\\ud83d\\ude00', '\\\\ud83d', '😀', '\\u00e9'];
   const text = ids.map((id) => `{"amount":1,"id":"${id}"}\n`).join('');
