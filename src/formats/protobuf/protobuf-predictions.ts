@@ -1,6 +1,7 @@
 // Encodes predictions as Protobuf messages. The .proto file is derived from the list of prediction fields.
 
 import protobuf from 'protobufjs';
+import { SluiceError } from '../../core/errors.ts';
 import { parseExact } from '../../core/exact-json.ts';
 import { ownValue } from '../../core/own-keys.ts';
 import { FIRST_MESSAGE, headOf } from '../schemas/framing.ts';
@@ -10,6 +11,7 @@ import {
   isNothing,
   MODEL_KEYS,
   NAMESPACE,
+  type PassthroughField,
   PredictionParts,
   type PredictionSchemaOptions,
   passed,
@@ -49,9 +51,35 @@ function taggedValue(value: unknown): object {
   return { [`${kind}_value`]: inner };
 }
 
+/** The name of a field in the JSON mapping of Protobuf. protoc rejects a message in which two fields share it. */
+const jsonName = (field: string): string => field.replace(/_+(.?)/g, (_, next: string) => next.toUpperCase());
+
+/**
+ * The fields for passthrough columns listed by name. None of them shares its JSON name with another field, or has the
+ * name of the implicit oneof of an optional field.
+ * @throws SluiceError kafka_config
+ */
+function protobufFields(options: PredictionSchemaOptions): PassthroughField[] {
+  const keys = options.fields.map(({ key }) => key);
+  const optional = options.fields.filter(({ kind }) => KINDS[kind].type.startsWith('optional'));
+  const oneofs = new Map(optional.map(({ key }) => [`_${snake(key)}`, key]));
+  const taken = new Map([...MODEL_KEYS, ...keys, 'passthrough'].map((key) => [jsonName(snake(key)), key]));
+  const fields = passthroughFields(options);
+  for (const { column, name } of fields) {
+    const other = oneofs.get(name) ?? taken.get(jsonName(name));
+    if (other !== undefined) {
+      const message = `the fields of ${other} and ${column} would have the same name in a Protobuf schema`;
+      throw new SluiceError('kafka_config', `${message}; rename the passthrough column, or pass all columns through`);
+    }
+    taken.set(jsonName(name), column);
+  }
+  return fields;
+}
+
 /**
  * The .proto file of predictions. It is the same for all models, so that a new model version needs no new schema.
  * Passthrough columns listed by name get their own fields.
+ * @throws SluiceError kafka_config if two fields would share a name
  */
 export function protoOfPredictions(options: PredictionSchemaOptions): string {
   const lines = [
@@ -66,7 +94,7 @@ export function protoOfPredictions(options: PredictionSchemaOptions): string {
       ({ key, kind, description }, i) =>
         `  // ${description}\n  ${KINDS[kind].type} ${snake(key)} = ${FIRST_FIELD + i};`,
     ),
-    ...passthroughFields(options).map(({ name }, i) => `  Value ${name} = ${FIRST_NAMED_FIELD + i};`),
+    ...protobufFields(options).map(({ name }, i) => `  Value ${name} = ${FIRST_NAMED_FIELD + i};`),
     '}',
     '',
     'message Value {',

@@ -49,7 +49,7 @@ export function schemaId(
   return options.register ? registry.register(subject, schema) : registry.find(subject, schema);
 }
 
-interface PassthroughField {
+export interface PassthroughField {
   readonly column: string;
   /** The field name, which is valid in Avro and Protobuf. */
   readonly name: string;

@@ -565,6 +565,14 @@ test('columns whose names would be the same in a schema are refused, and subject
     { column: '1st', name: '_1st' },
     { column: 'ü', name: '_' },
   ]);
+  // protoc rejects two fields with the same JSON name. protobufjs has an oneof of the name _value for `optional value`.
+  for (const passthrough of [['a_b', 'aB'], ['score1', 'score_1'], ['points_'], ['model__id'], ['_value'], ['$row']]) {
+    expect(() => protoOfPredictions(options(passthrough))).toThrow('the same name in a Protobuf schema');
+    expect(() => avroSchemaOfPredictions(options(passthrough))).not.toThrow();
+  }
+  for (const passthrough of [['a_b', 'ab'], ['Foo', 'foo'], ['_error'], ['Value', 'Error'], ['oneof', 'message']]) {
+    expect(() => protobuf.parse(protoOfPredictions(options(passthrough)))).not.toThrow();
+  }
   const names = (['topic', 'record', 'topic_record'] as const).map((subject) => subjectOf({ topic: 't', subject }));
   expect(names).toEqual(['t-value', 'sluice.Prediction', 't-sluice.Prediction']);
 });
