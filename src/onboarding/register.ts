@@ -83,7 +83,7 @@ async function openSources(options: RegisterOptions): Promise<Sources> {
 
 function reportBooster({ library, version, objective, trees, notes }: Booster, findings: Findings): void {
   findings.info(
-    `The file is a model of ${[library, version].join(' ').trim()}: objective ${objective}, ${plural(trees.length, 'tree')}, ${notes.join(', ')}.`,
+    `The file is a model of ${`${library} ${version}`.trim()}: ${[`objective ${objective}`, plural(trees.length, 'tree'), ...notes].join(', ')}.`,
   );
 }
 

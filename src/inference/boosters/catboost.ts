@@ -27,7 +27,15 @@ const MAX_DEPTH = 16;
 /** The names in the parts of a file, of CatBoost 0.2 to 1.2. */
 const KNOWN = {
   file: new Set(['model_info', 'trees', 'oblivious_trees', 'features_info', 'scale_and_bias', 'ctr_data']),
-  features_info: new Set(['float_features', 'categorical_features', 'text_features', 'embedding_features', 'ctrs']),
+  // `save_model` with a pool adds cat_features_hash: the texts of the hashes of the training rows.
+  features_info: new Set([
+    'float_features',
+    'categorical_features',
+    'text_features',
+    'embedding_features',
+    'ctrs',
+    'cat_features_hash',
+  ]),
   symmetric: new Set(['splits', 'leaf_values', 'leaf_weights']),
   node: new Set(['split', 'left', 'right', 'value', 'weight']),
   split: new Set([
@@ -65,7 +73,7 @@ export function readCatBoost(json: Json): Booster {
     throw refuse(`it has ${bias.length} outputs with the loss ${loss}: train one model for each`);
   return {
     library: LIBRARY,
-    version: /release ([\d.]{1,20})/.exec(String(modelInfo.catboost_version_info ?? ''))?.[1] ?? '',
+    version: /release (\d{1,6}(?:\.\d{1,6}){0,3})/.exec(String(modelInfo.catboost_version_info ?? ''))?.[1] ?? '',
     objective: loss,
     task: meaning.task,
     logOdds: false,
@@ -78,7 +86,7 @@ export function readCatBoost(json: Json): Booster {
     base: bias,
     finish: { baseFirst: false, divisor: 1, scale, link: meaning.link, slope: 1 } satisfies BoosterFinish,
     trees,
-    notes: [`${trees.length} trees`],
+    notes: [],
     ambiguity: null,
   };
 }

@@ -151,6 +151,21 @@ test('a CatBoost model with another threshold than 0.5 is rejected', () => {
   expect(boosterOf(readModel(withThreshold('0.5')))).toEqual(boosterOf(readModel(Buffer.from(text))));
 });
 
+test('a CatBoost model that was saved with a pool is read as without one', () => {
+  const withPool = (fixture: string): Buffer => {
+    const text = readCase(path.join(FIXTURES, fixture)).bytes.toString();
+    const info = '"cat_features_hash":[{"hash":3489901818,"value":"a"}],';
+    return Buffer.from(
+      text.replace(/"features_info":\s*\{/, `$&${info}`).replaceAll('"feature_id"', '"feature_name":"a",$&'),
+    );
+  };
+  const plain = boosterOf(readModel(readCase(path.join(FIXTURES, 'cat-categories')).bytes));
+  expect(boosterOf(readModel(withPool('cat-categories')))).toEqual(plain);
+  expect(plain?.version).toMatch(/^\d+\.\d+(\.\d+)?$/);
+  // A file with categories of target statistics can be saved only with a pool.
+  expect(() => readModel(withPool('cat-ctr'))).toThrow('it uses target statistics of categories');
+});
+
 test('hashes of categories are those of CatBoost', () => {
   const texts: [string, number][] = [
     ['', 797982799],
