@@ -92,6 +92,9 @@ const WHOLE = /^-?\d{1,19}$/;
 const LONG_MIN = -(2n ** 63n);
 const LONG_MAX = 2n ** 63n - 1n;
 
+const fitsLong = (digits: string): boolean =>
+  WHOLE.test(digits) && BigInt(digits) >= LONG_MIN && BigInt(digits) <= LONG_MAX;
+
 const NUMBER_PARTS = /^(-?)(\d+)(?:\.(\d+))?(?:[eE]([+-]?\d+))?$/;
 
 /** The number of a JSON token as its significant digits and an exponent, so that 1.50, 1.5 and 15e-1 are equal. */
@@ -112,13 +115,15 @@ export function passed(value: unknown): Passed | null {
   if (value instanceof ExactNumber) {
     const number = Number(value.text);
     if (decimalOf(value.text) === decimalOf(String(number))) return passed(number);
-    if (!WHOLE.test(value.text)) return { string: value.text };
-    const whole = BigInt(value.text);
-    return whole >= LONG_MIN && whole <= LONG_MAX ? { long: value.text } : { string: value.text };
+    return fitsLong(value.text) ? { long: value.text } : { string: value.text };
   }
-  // A long has no negative zero.
-  if (typeof value === 'number')
-    return Number.isSafeInteger(value) && !Object.is(value, -0) ? { long: value } : { double: value };
+  if (typeof value === 'number') {
+    // A long has no negative zero.
+    if (!Number.isInteger(value) || Object.is(value, -0)) return { double: value };
+    if (Number.isSafeInteger(value)) return { long: value };
+    // The text, which has no exponent below 2^63, is the number in JSON. The double can differ from both.
+    return fitsLong(String(value)) ? { long: String(value) } : { double: value };
+  }
   return { string: typeof value === 'string' ? value : JSON.stringify(value) };
 }
 
