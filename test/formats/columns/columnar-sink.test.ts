@@ -1,6 +1,7 @@
 // Parquet and Arrow made of frames of columns are byte for byte those made of lines of JSON, however the rows come; and what other
-// libraries read in them are the values of the lines.
+// libraries read in them, and in CSV, are the values of the lines.
 import { tableFromIPC } from '@uwdata/flechette';
+import { parse } from 'csv-parse/sync';
 import { parquetMetadata, parquetReadObjects } from 'hyparquet';
 import { ByteWriter as ParquetBytes, parquetWriteBuffer } from 'hyparquet-writer';
 import { expect, test } from 'vitest';
@@ -10,6 +11,7 @@ import { createFormatter } from '../../../src/formats/choose-formatter.ts';
 import { columnFrames, FrameWriter, layoutOf } from '../../../src/formats/columns/column-frames.ts';
 import type { ColumnarSinkOptions } from '../../../src/formats/columns/columnar-sink.ts';
 import { beginningOf, HeldColumn, HeldTable, type OutputColumn } from '../../../src/formats/columns/held-table.ts';
+import { plainField } from '../../../src/formats/delimited/delimited-formatter.ts';
 import { writeChunk } from '../../../src/formats/parquet/parquet-chunk.ts';
 import { parquetSink } from '../../../src/formats/parquet/parquet-sink.ts';
 import { ByteWriter } from '../../../src/formats/write/byte-writer.ts';
@@ -139,12 +141,12 @@ function pairsOf(rows: readonly Row[], interactions: number, outputs: number): S
 }
 
 /** The bytes that a worker makes, an array for each micro-batch. */
-function formatted(c: Case, format: 'ndjson' | 'columns'): Buffer[] {
+function formatted(c: Case, format: 'ndjson' | 'columns' | 'csv', delimiter = ','): Buffer[] {
   const { manifest, json, interpretation } = c;
   const cells = format === 'ndjson';
   const spec: OutputSpec = {
     format,
-    delimiter: ',',
+    delimiter,
     cells,
     passthrough: ECHOED,
     passthroughIsJson: json,
@@ -255,6 +257,29 @@ test('frames and lines give the same bytes, and other readers the values of the 
       }
     }),
     { numRuns: times('columnar runs', { quick: 60, check: 100, campaigns: 5_000 }) },
+  );
+});
+
+test('the fields of CSV are the values of the lines, interpretations that failed included', async () => {
+  await fc.assert(
+    fc.asyncProperty(
+      cases.filter(({ json }) => !json),
+      fc.constantFrom(',', ';', '\t'),
+      async (c, delimiter) => {
+        const expected = expectedOf(c, formatted(c, 'ndjson'));
+        const columns = outputColumns(c.manifest, ECHOED, c.interpretation);
+        const rows = parse(Buffer.concat(formatted(c, 'csv', delimiter)), { delimiter, record_delimiter: '\n' });
+        expect(rows.length).toBe(c.rows.length);
+        for (const [i, { name, kind }] of columns.entries()) {
+          const fields = rows.map((fields) => plainField(fields[i]!));
+          const values = kind === 'number' ? fields.map((f) => (f === '' ? null : Number(f) + 0)) : fields;
+          const wanted = expected[name]!.map((v) => (kind === 'number' ? v : v === null ? '' : String(v)));
+          expect([name, ...values]).toEqual([name, ...wanted]);
+        }
+        expect(new Set(rows.map(({ length }) => length))).toEqual(new Set(rows.length > 0 ? [columns.length] : []));
+      },
+    ),
+    { numRuns: times('delimited runs', { quick: 40, check: 100, campaigns: 5_000 }) },
   );
 });
 
