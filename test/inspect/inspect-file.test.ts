@@ -305,6 +305,8 @@ describe('without a header row', () => {
     const names = applications.columns.map(({ name }) => name);
     const order = names.map((name) => (name === a ? b : name === b ? a : name));
     expect(swapped!.command).toContain(`--columns ${order.join(',')}`);
+    const flags = found.questions[0]!.answers.map((answer) => answer.flags);
+    expect(flags).toEqual([expect.stringMatching(new RegExp(`^--columns ${order.join(',')}`)), '']);
   });
 
   test('columns of other kinds in the wrong order: no command', async () => {
