@@ -1,6 +1,7 @@
 // A link turns margins into answers row by row: what lies beside the margins of a row does not matter.
 import { expect, test } from 'vitest';
-import { applyLink, distance } from '../../../src/inference/explain/link.ts';
+import type { Interpreter } from '../../../src/inference/evaluate/prediction.ts';
+import { applyLink, distance, findLink } from '../../../src/inference/explain/link.ts';
 
 const GUARD = 9;
 
@@ -41,4 +42,39 @@ test('a distance is absolute up to 1, and relative beyond', () => {
   expect(of([110, 1], [100, 1])).toBeCloseTo(0.1, 12);
   expect(of([-110, 1], [-100, 1])).toBeCloseTo(0.1, 12);
   expect(of([], [])).toBe(0);
+});
+
+const logistic = (margin: number): number => 1 / (1 + Math.exp(-margin));
+const SUMS = [-100, -3, -1.5, -0.25, 0, 0.125, 0.75, 2, 3.5, 100].map((s) => [s, s / 3 - 1]);
+const SHARES = [0, 0.015625, 0.25, 0.5, 0.875, 1].map((s) => [s, 1 - s]);
+
+test.each([
+  ['binary', 'log odds', SUMS, ([a]) => [logistic(a!)], 'log_odds', 'logistic', [[1, 0]], [0]],
+  ['binary', 'log odds of the other class', SUMS, ([a]) => [logistic(-a!)], 'log_odds', 'logistic', [[-1, 0]], [0]],
+  ['binary', 'a difference', SUMS, ([a, b]) => [logistic(b! - a!)], 'log_odds', 'logistic', [[-1, 1]], [0]],
+  ['binary', 'calibrated', SUMS.map(([a]) => [a!]), ([a]) => [logistic(0.5 * a! - 1)], 'log_odds', 'logistic', [[0.5]], [-1]],
+  ['binary', 'a share', SHARES, ([a]) => [a!], 'probability', 'identity', [[0, -1]], [1]],
+  ['binary', 'one share', SHARES.map(([a]) => [a!]), ([a]) => [a!], 'probability', 'identity', [[1]], [0]],
+  ['multiclass', 'shares', SHARES, ([a, b]) => [a!, b!], 'probability', 'identity', [[1, 0], [0, 1]], [0, 0]],
+  ['multiclass', 'a softmax', SUMS, ([a, b]) => [logistic(a! - b!), logistic(b! - a!)], 'log_odds', 'softmax', [[1, 0], [0, 1]], [0, 0]],
+  ['regression', 'a sum', SUMS, ([, b]) => [b!], 'value', 'identity', [[1 / 3, 0]], [-1]],
+  ['regression', 'a scaled sum', SHARES, ([a]) => [a! * 40 + 7], 'value', 'identity', [[40, 0]], [7]],
+] as [Interpreter['task'], string, number[][], (sums: number[]) => number[], string, string, number[][], number[]][])(
+  'the link of %s: %s',
+  (task, _, sums, answerOf, space, kind, coefficients, offset) => {
+    const rows = sums.map((row) => Float64Array.from(row));
+    const link = findLink({ task } as Interpreter, rows, rows.map((row) => Float64Array.from(answerOf([...row]))));
+    expect(link).toMatchObject({ space, kind });
+    expect(link.coefficients.map((c) => c.map((x) => Number(x.toFixed(9)) + 0))).toEqual(coefficients.map((c) => c.map((x) => Number(x.toFixed(9)))));
+    expect(link.offset.map((x) => Number(x.toFixed(9)) + 0)).toEqual(offset);
+  },
+); // biome-ignore format: a table
+
+test('answers that no link gives', () => {
+  const rows = SUMS.map((row) => Float64Array.from(row));
+  for (const task of ['binary', 'multiclass', 'regression'] as const) {
+    const squares = rows.map((row) => row.map((x) => logistic(x) ** 2));
+    const answers = task === 'multiclass' ? squares : squares.map((row) => row.subarray(0, 1));
+    expect(() => findLink({ task } as Interpreter, rows, answers)).toThrow('not a known function of the sums');
+  }
 });
