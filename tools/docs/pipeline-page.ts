@@ -143,7 +143,7 @@ identifies it:
 | table | the columns \`topic\`, \`partition\`, \`offset\` |
 
 Predictions in Avro and Protobuf have the same fields; passthrough columns without a field of their own are in the field
-\`passthrough\`.
+\`passthrough\`. In Protobuf, two listed columns cannot share a JSON name, as \`a_b\` and \`aB\` do.
 
 ## Authentication, TLS and schema registry
 
