@@ -87,7 +87,8 @@ function roundDefaults(space: protobuf.NamespaceBase): void {
   for (const one of space.nestedArray) {
     if (one instanceof protobuf.Type) {
       for (const field of one.fieldsArray)
-        if (field.type === 'float' && !field.repeated) field.typeDefault = Math.fround(field.typeDefault as number);
+        if (field.type === 'float' && field.options?.default !== undefined)
+          field.typeDefault = Math.fround(field.typeDefault as number);
     }
     if (one instanceof protobuf.Namespace) roundDefaults(one);
   }

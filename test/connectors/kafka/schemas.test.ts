@@ -421,6 +421,17 @@ test.each([
   expect(textOf(message(syntax, fields, bytes), ['x', 'y', 'z'])).toBe(inModel);
 });
 
+test('Protobuf: absent fields of a nested message, with and without a default', () => {
+  const nested = (syntax: string, fields: string) =>
+    textOf(message(syntax, `message N { ${fields} } optional N x = 1;`, [10, 0]));
+  expect(nested('syntax = "proto3"', 'optional float a = 1; optional double b = 2; float c = 3;')).toBe(
+    '{"x":{"c":0}}',
+  );
+  expect(
+    nested('syntax = "proto2"', 'optional float a = 1 [default = 1.1]; optional double b = 2 [default = 1.1];'),
+  ).toBe('{"x":{"a":1.100000023841858,"b":1.1}}');
+});
+
 test.each([
   'optional string x = 1 [default = "\\303\\251"];',
   'optional string x = 1 [default = "a" "\\u00e9"];',
