@@ -51,15 +51,13 @@ function taggedValue(value: unknown): object {
   return { [`${kind}_value`]: inner };
 }
 
-/** The name of a field in the JSON mapping of Protobuf. protoc rejects a message in which two fields share it. */
-const jsonName = (field: string): string => field.replace(/_+(.?)/g, (_, next: string) => next.toUpperCase());
-
 /**
- * The fields for passthrough columns listed by name. None of them shares its JSON name with another field, or has the
- * name of the implicit oneof of an optional field.
+ * The fields for passthrough columns listed by name. None of them shares its JSON name with another field, which protoc
+ * rejects, or has the name of the implicit oneof of an optional field.
  * @throws SluiceError kafka_config
  */
 function protobufFields(options: PredictionSchemaOptions): PassthroughField[] {
+  const { jsonName } = protobuf.util;
   const keys = options.fields.map(({ key }) => key);
   const optional = options.fields.filter(({ kind }) => KINDS[kind].type.startsWith('optional'));
   const oneofs = new Map(optional.map(({ key }) => [`_${snake(key)}`, key]));

@@ -33,12 +33,18 @@ const TEXTS: Readonly<Record<string, TypedText['kind']>> = {
   '.google.protobuf.DoubleValue': 'text',
 };
 
-/** Parses a file and its imports into one root, each file once. @throws Error if a file is invalid */
-function load(root: protobuf.Root, { text, references }: RegisteredSchema, loaded: Set<string>): void {
+/**
+ * Parses a file and its imports into one root, each file once. Returns whether a stated default may have an escape:
+ * protobufjs does not read all of them as UTF-8.
+ * @throws Error if a file is invalid
+ */
+function load(root: protobuf.Root, { text, references }: RegisteredSchema, loaded: Set<string>): boolean {
+  const first = text.indexOf('default');
+  let hasEscapes = first >= 0 && text.includes('\\', first);
   for (const { name, schema } of references) {
     if (loaded.has(name)) continue;
     loaded.add(name);
-    load(root, schema, loaded);
+    if (load(root, schema, loaded)) hasEscapes = true;
   }
   const { imports = [], weakImports = [] } = protobuf.parse(text, root, OPTIONS);
   for (const name of [...imports, ...weakImports]) {
@@ -48,6 +54,7 @@ function load(root: protobuf.Root, { text, references }: RegisteredSchema, loade
     if (!common) throw new Error(`${name} is not among the references`);
     root.addJSON(common.nested!);
   }
+  return hasEscapes;
 }
 
 /** The messages of a namespace in the order of the file. */
@@ -94,12 +101,6 @@ function roundDefaults(space: protobuf.NamespaceBase): void {
   }
 }
 
-/** Whether a default of the file or of its imports may have an escape: protobufjs does not read all of them as UTF-8. */
-function mayHaveEscapedDefault({ text, references }: RegisteredSchema): boolean {
-  const first = text.indexOf('default');
-  return (first >= 0 && text.includes('\\', first)) || references.some(({ schema }) => mayHaveEscapedDefault(schema));
-}
-
 interface Message {
   type: protobuf.Type;
   absent: Readonly<Record<string, null>>;
@@ -123,10 +124,9 @@ function textKindOf(field: protobuf.Field): TypedText['kind'] | undefined {
 /** Creates a function that reads values of any message of the file. @throws Error if the files do not fit together */
 export function readProtobuf(schema: RegisteredSchema): ReadValue {
   const root = new protobuf.Root();
-  load(root, schema, new Set());
+  const hasEscapes = load(root, schema, new Set());
   root.resolveAll();
   roundDefaults(root);
-  const hasEscapes = mayHaveEscapedDefault(schema);
   const find = finderOf(schema, root);
   const known = new Map<string, Message>();
   const messageAt = (path: readonly number[]) => {

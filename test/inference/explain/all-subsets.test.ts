@@ -20,10 +20,10 @@ test.each([
   const names = Array.from({ length: columns }, (_, k) => `c${k}`);
   const weights = names.map((_, k) => (k - 3) / 4);
   const column = (name: string, values: number[]) => ({ name, type: 'float32', dims: [columns, 1], values }) as const;
-  const gemm = (by: string, output: string) => ({ op: 'MatMul', inputs: ['x', by], outputs: [output] });
+  const timesX = (by: string, output: string) => ({ op: 'MatMul', inputs: ['x', by], outputs: [output] });
   const bytes = buildOnnx({
     nodes: [
-      ...[gemm('w', 'sum'), gemm('first', 'left'), gemm('second', 'right')],
+      ...[timesX('w', 'sum'), timesX('first', 'left'), timesX('second', 'right')],
       { op: 'Mul', inputs: ['left', 'right'], outputs: ['product'] },
       { op: 'Add', inputs: ['sum', 'product'], outputs: ['scores'] },
     ],
