@@ -58,11 +58,11 @@ export class WaitSum {
 
 /**
  * The thread prepares to help once blocks have waited AFTER_MS in total, if the remaining work will take at least
- * WORTH_MS. Earlier estimates are up to four times too long, because compiled code is not optimised yet. Preparing and
- * optimising the code for a second thread costs a tenth of the CPU time of a million rows, and saves no wall time there.
+ * WORTH_MS. Preparing and optimising the code for a second thread costs up to a fifth of the CPU time of a million rows,
+ * and saves no wall time there.
  */
 const AFTER_MS = 200;
-export const WORTH_MS = 4000;
+export const WORTH_MS = 2500;
 /**
  * While the thread scores a block, signals and scrapes must wait. After MANY_SLOW consecutive blocks that take longer
  * than MAX_BLOCK_MS, the thread stops helping. The machine may have caused a single slow block.

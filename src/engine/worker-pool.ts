@@ -43,7 +43,7 @@ export interface PoolOptions {
    */
   few?: boolean;
   /**
-   * Returns the estimated time for the remaining work in ms. If set, the pool starts with one worker, and adds workers
+   * Returns the estimated time for the rest of the input in ms. If set, the pool starts with one worker, and adds workers
    * when jobs have waited and the remaining work justifies starting them. Default: start all workers at once.
    */
   gradual?: (() => number) | null;

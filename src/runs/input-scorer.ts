@@ -1,7 +1,6 @@
 // Scores inputs one after the other through one worker pool. If it is safe, scoring starts before the comparison of the
 // evaluators ends.
 import { availableParallelism } from 'node:os';
-import { monotonicMs } from '../core/clock.ts';
 import { SluiceError } from '../core/errors.ts';
 import type { Word } from '../core/log.ts';
 import type { RunCounts } from '../engine/counts.ts';
@@ -13,6 +12,7 @@ import type { ModelPackage } from '../model/package/model-package.ts';
 import type { UnitAccount } from './account.ts';
 import type { OpenSink, OpenSource } from './byte-ends.ts';
 import type { RejectsPart } from './rejects-file.ts';
+import { RemainingTime } from './remaining-time.ts';
 import { type OneRun, runOnce } from './run-once.ts';
 import type { Scoring } from './spec.ts';
 
@@ -88,8 +88,8 @@ interface AskedPool {
 export class InputScorer {
   readonly #options: InputScorerOptions;
   #pool: WorkerPool | null = null;
-  /** The current input, and its start in ms of the monotonic clock. */
-  #current: { source: OpenSource; began: number } | null = null;
+  /** Of the current input. */
+  #remaining: RemainingTime | null = null;
 
   constructor(options: InputScorerOptions) {
     this.#options = options;
@@ -147,7 +147,7 @@ export class InputScorer {
       });
       confirmed.catch(stop);
       if (!ahead) onVerdict?.(pool.evaluator);
-      this.#current = { source, began: monotonicMs() };
+      this.#remaining = new RemainingTime(source);
       const holds = async () => {
         if (!(await confirmed)) throw refuted.signal.reason;
       };
@@ -191,14 +191,6 @@ export class InputScorer {
     }
   }
 
-  /** Estimated ms for the rest of the input, at the average speed so far. */
-  #leftMs(): number {
-    const { source, began } = this.#current ?? {};
-    if (!source?.totalBytes) return Infinity;
-    const part = source.bytesRead() / source.totalBytes;
-    return part === 0 ? Infinity : ((monotonicMs() - began!) * (1 - part)) / part;
-  }
-
   /** The worker pool. With `ahead`, the pool may still wait for the verdict; otherwise, its evaluator is confirmed. */
   async #started(asked: AskedPool, signal: AbortSignal | undefined): Promise<WorkerPool> {
     if (this.#pool && !asked.ahead && !(await this.#pool.confirmed)) await this.close();
@@ -214,7 +206,7 @@ export class InputScorer {
       workers: this.workers,
       ahead,
       few: few && !pool?.entry,
-      gradual: () => this.#leftMs(),
+      gradual: () => this.#remaining!.ms(),
       helps: !pool?.entry,
       ...pool,
     };
