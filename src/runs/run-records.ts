@@ -1,9 +1,10 @@
 // Records of runs: one JSON file per run, in a folder that the service lists. A run writes its record at its start and
 // again at its end.
 import { hash, randomBytes } from 'node:crypto';
-import { readdir, readFile, stat } from 'node:fs/promises';
+import { readdir, readFile, stat, utimes } from 'node:fs/promises';
 import path from 'node:path';
 import { storedText } from '../connectors/stored-bytes.ts';
+import { epochMs } from '../core/clock.ts';
 import { SluiceError } from '../core/errors.ts';
 import { manifestNameOf } from '../core/file-names.ts';
 import { fileFault } from '../core/file-system.ts';
@@ -23,7 +24,15 @@ const RECORD_ID = /^\d{8}T\d{9}Z-[0-9a-f]{8}$/;
 const ENDING = '.json';
 
 /** `running`: the run has not ended, or its process was killed. */
-export type RunState = 'running' | 'done' | 'rejected_rows' | 'failed' | 'gate_stopped';
+type RunState = 'running' | 'done' | 'rejected_rows' | 'failed' | 'gate_stopped';
+
+/** A running process updates the time of its record this often. */
+export const HEARTBEAT_SECONDS = 30;
+/**
+ * Without an update for this number of intervals, a run counts as killed. They allow for a file server whose clock
+ * differs by two minutes.
+ */
+const HEARTBEATS_MISSED = 6;
 
 export interface RecordedOutput {
   /** Absolute path or object name. */
@@ -39,6 +48,8 @@ export interface RunRecord {
   host: string;
   state: RunState;
   began: string;
+  /** Interval in which the process updates the time of the file; absent in records of earlier releases. */
+  heartbeatSeconds?: number;
   /** Null until the run ends. */
   ended: string | null;
   exitCode: number | null;
@@ -87,10 +98,19 @@ export async function manifestHash(output: string): Promise<string | null> {
 export const writeRunRecord = (folder: string, record: RunRecord): Promise<void> =>
   putFile(path.join(folder, record.id + ENDING), `${JSON.stringify(record)}\n`);
 
+/** Shows that the process of a record still exists. @throws any error of the file system */
+export async function touchRunRecord(folder: string, id: string): Promise<void> {
+  const now = epochMs() / 1000;
+  await utimes(path.join(folder, id + ENDING), now, now);
+}
+
+/** A record as the service shows it. `killed`: the run has not ended, and its process no longer updates the record. */
+export type FoundRun = Omit<RunRecord, 'state'> & { state: RunState | 'killed' };
+
 /** Reads the records of a folder. Records of ended runs never change, so each is read only once. */
 export class RunRecords {
   readonly #folder: string;
-  readonly #ended = new Map<string, RunRecord>();
+  readonly #ended = new Map<string, FoundRun>();
 
   constructor(folder: string) {
     this.#folder = folder;
@@ -100,7 +120,7 @@ export class RunRecords {
    * The newest records that `shows` accepts, newest first. Unreadable files are skipped.
    * @throws SluiceError storage_unavailable
    */
-  async list(limit: number, shows: (record: RunRecord) => boolean): Promise<RunRecord[]> {
+  async list(limit: number, shows: (record: FoundRun) => boolean): Promise<FoundRun[]> {
     const names = await readdir(this.#folder).catch((cause: NodeJS.ErrnoException) => {
       // The folder does not exist until the first run creates it.
       if (cause.code === 'ENOENT') return [];
@@ -108,7 +128,7 @@ export class RunRecords {
       throw new SluiceError('storage_unavailable', message, { cause });
     });
     const ids = names.filter((name) => name.endsWith(ENDING)).map((name) => name.slice(0, -ENDING.length));
-    const found: RunRecord[] = [];
+    const found: FoundRun[] = [];
     for (const id of ids
       .filter((name) => RECORD_ID.test(name))
       .sort()
@@ -122,13 +142,13 @@ export class RunRecords {
   }
 
   /** Returns null if the record does not exist or is unreadable. */
-  async find(id: string): Promise<RunRecord | null> {
+  async find(id: string): Promise<FoundRun | null> {
     if (!RECORD_ID.test(id)) return null;
     const known = this.#ended.get(id);
     if (known) return known;
     const record = await readRecord(path.join(this.#folder, id + ENDING));
     if (record?.id !== id) return null;
-    if (record.state !== 'running') {
+    if (record.ended !== null) {
       if (this.#ended.size >= MOST_READ) this.#ended.delete(this.#ended.keys().next().value!);
       this.#ended.set(id, record);
     }
@@ -136,12 +156,15 @@ export class RunRecords {
   }
 }
 
-async function readRecord(file: string): Promise<RunRecord | null> {
+async function readRecord(file: string): Promise<FoundRun | null> {
   try {
     const found = await stat(file);
     if (!found.isFile() || found.size > MAX_BYTES) return null;
     const value = JSON.parse(await readFile(file, 'utf8')) as RunRecord;
-    return isRecord(value) ? value : null;
+    if (!isRecord(value)) return null;
+    const seconds = (epochMs() - found.mtimeMs) / 1000;
+    const killed = value.state === 'running' && seconds > HEARTBEATS_MISSED * (value.heartbeatSeconds ?? Infinity);
+    return killed ? { ...value, state: 'killed' } : value;
   } catch {
     return null;
   }

@@ -6,7 +6,8 @@ import path from 'node:path';
 import { connectorOf } from '../../connectors/connectors.ts';
 import type { End } from '../../connectors/contract/connector.ts';
 import { makeFolderOf } from '../../connectors/stored-bytes.ts';
-import { epochMs } from '../../core/clock.ts';
+import { inBackground } from '../../core/async.ts';
+import { epochMs, startInterval, stopTimer } from '../../core/clock.ts';
 import type { SluiceError } from '../../core/errors.ts';
 import { faultFields, faultOf, type Log, named, words } from '../../core/log.ts';
 import type { RunCounts } from '../../engine/counts.ts';
@@ -14,11 +15,13 @@ import { addTo, newCounts } from '../../runs/accumulator.ts';
 import { type RunResult, rejectedInAll } from '../../runs/context.ts';
 import type { RunFindings } from '../../runs/gate.ts';
 import {
+  HEARTBEAT_SECONDS,
   manifestHash,
   newRecordId,
   type RecordedOutput,
   type RunRecord,
   recordedDrift,
+  touchRunRecord,
   writeRunRecord,
 } from '../../runs/run-records.ts';
 import type { RunSpec } from '../../runs/spec.ts';
@@ -50,17 +53,26 @@ export async function startRecord(spec: RunSpec, name: string, log: Log): Promis
   const folder = spec.run_records;
   if (folder === undefined) return null;
   const started = startOf(spec, name);
-  const write = async (record: RunRecord): Promise<void> => {
+  const write = async (record: RunRecord): Promise<boolean> => {
     try {
       await makeFolderOf(path.join(folder, record.id));
       await writeRunRecord(folder, record);
+      return true;
     } catch (error) {
       const says = words`cannot write the record of the run in ${named(folder)}: ${faultOf(error)}`;
       log('error', 'run_record_not_written', says, faultFields(error));
+      return false;
     }
   };
-  await write(started);
-  return { end: async (run) => write(await recordOf(started, spec, run)) };
+  const update = () => inBackground('updating the record of a run', () => touchRunRecord(folder, started.id));
+  const beats = (await write(started)) ? startInterval(update, HEARTBEAT_SECONDS * 1000) : undefined;
+  beats?.unref();
+  return {
+    end: async (run) => {
+      await write(await recordOf(started, spec, run));
+      stopTimer(beats);
+    },
+  };
 }
 
 function startOf(spec: RunSpec, name: string): RunRecord {
@@ -72,6 +84,7 @@ function startOf(spec: RunSpec, name: string): RunRecord {
     host: hostname(),
     state: 'running',
     began: new Date(began).toISOString(),
+    heartbeatSeconds: HEARTBEAT_SECONDS,
     ended: null,
     exitCode: null,
     error: null,

@@ -2,8 +2,13 @@
 import { appendFileSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
+import { startRecord } from '../../../src/doors/commands/leave-run-record.ts';
+import { newCounts } from '../../../src/runs/accumulator.ts';
+import { RunFindings } from '../../../src/runs/gate.ts';
 import { newRecordId, type RunRecord, RunRecords } from '../../../src/runs/run-records.ts';
+import type { RunSpec } from '../../../src/runs/spec.ts';
 import { scratch, sluiceHere } from '../../support/cli.ts';
+import { controlClock } from '../../support/controlled-clock.ts';
 import { startService } from '../../support/service.ts';
 import { modelOf, startTenants } from '../../support/tenants.ts';
 
@@ -106,6 +111,32 @@ test('the service lists runs, and says whether their outputs are intact', async 
   for (const limit of ['0', '201', 'x']) {
     expect((await service.call('GET', `/api/v1/runs?limit=${limit}`)).status).toBe(400);
   }
+});
+
+test('a run counts as killed when its process has not updated the record for three minutes', async () => {
+  const clock = controlClock();
+  const folder = scratch();
+  const end = (name: string) => ({ type: 'file', path: path.join(folder, name) });
+  const spec = { model: 'credit-default', source: end('in.csv'), sink: end('out.csv'), run_records: folder };
+  const alive = await startRecord(spec as RunSpec, 'alive', () => {});
+  const [own] = recordsIn(folder);
+  const put = (id: string, record: object) => writeFileSync(path.join(folder, `${id}.json`), JSON.stringify(record));
+  const { heartbeatSeconds, ...earlier } = own!;
+  expect(heartbeatSeconds).toBe(30);
+  const [dead, old] = [newRecordId(Date.now() + 1000), newRecordId(Date.now() + 2000)];
+  put(dead, { ...own, id: dead, name: 'dead' });
+  put(old, { ...earlier, id: old, name: 'of an earlier release' });
+  const records = new RunRecords(folder);
+  const states = async () =>
+    Object.fromEntries((await records.list(10, () => true)).map(({ name, state }) => [name, state]));
+  await clock.advance(170_000);
+  const running = { alive: 'running', dead: 'running', 'of an earlier release': 'running' };
+  await expect.poll(states).toEqual(running);
+  await clock.advance(20_000);
+  await expect.poll(states).toEqual({ ...running, dead: 'killed' });
+  expect((await records.find(dead))!.state).toBe('killed');
+  await alive!.end({ counts: newCounts(), findings: new RunFindings(), result: null, exitCode: 1, error: null });
+  expect(await states()).toEqual({ ...running, alive: 'failed', dead: 'killed' });
 });
 
 test('without the setting no run is listed; an unreadable folder is an error without its path', async () => {

@@ -542,7 +542,7 @@ function showConcerns({ pipelines, unreachable, newest, recorded }) {
       ` The process at ${address} does not answer, so its pipelines are unknown.`,
     ]),
     ...newest
-      .filter((/** @type {Json} */ run) => run.state === 'failed' || run.state === 'gate_stopped')
+      .filter((/** @type {Json} */ run) => ['failed', 'gate_stopped', 'killed'].includes(run.state))
       .map((/** @type {Json} */ run) => [
         badge(RUN_STATES[run.state][0], 'bad'),
         ' The last run of ',
@@ -709,7 +709,8 @@ const RUN_STATES = {
   rejected_rows: ['done, rows rejected', 'warn'],
   failed: ['failed', 'bad'],
   gate_stopped: ['stopped by the gate', 'bad'],
-  running: ['running or killed', 'plain'],
+  running: ['running', 'plain'],
+  killed: ['killed', 'bad'],
 };
 
 /** @type {Record<string, [string, 'good' | 'bad' | 'warn' | 'plain']>} */

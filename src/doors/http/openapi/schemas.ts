@@ -355,8 +355,8 @@ const RUN = {
     host: { type: 'string' },
     state: {
       type: 'string',
-      enum: ['running', 'done', 'rejected_rows', 'failed', 'gate_stopped'],
-      description: 'running: the run has not ended, or its process was killed',
+      enum: ['running', 'done', 'rejected_rows', 'failed', 'gate_stopped', 'killed'],
+      description: 'killed: the run has not ended, and its process has not updated the record for three minutes',
     },
     began: { type: 'string', format: 'date-time' },
     ended: { type: ['string', 'null'], format: 'date-time' },

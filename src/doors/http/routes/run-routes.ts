@@ -3,7 +3,7 @@
 import type { FastifyInstance } from 'fastify';
 import { SluiceError } from '../../../core/errors.ts';
 import { named } from '../../../core/log.ts';
-import { type RunRecord, RunRecords } from '../../../runs/run-records.ts';
+import { type FoundRun, RunRecords } from '../../../runs/run-records.ts';
 import { permits } from '../access/identity.ts';
 import { LoginRefused } from '../access/permissions.ts';
 import { jsonResponse, problemResponse, REFUSALS, schemaRef } from '../openapi/route-parts.ts';
@@ -48,7 +48,7 @@ export function addRunRoutes(app: FastifyInstance, folder: string | undefined): 
   const records = folder === undefined ? null : new RunRecords(folder);
   const checks = new OutputChecks();
   app.get<{ Querystring: { limit: number } }>('/api/v1/runs', { config, schema: LIST }, async (request) => {
-    const shows = ({ model }: RunRecord) => permits(request.identity!, 'models:read', model.id);
+    const shows = ({ model }: FoundRun) => permits(request.identity!, 'models:read', model.id);
     const runs = (await records?.list(request.query.limit, shows)) ?? [];
     return {
       recorded: records !== null,
@@ -70,8 +70,8 @@ export function addRunRoutes(app: FastifyInstance, folder: string | undefined): 
 }
 
 function describeRun(
-  { outputs, ...run }: RunRecord,
-  checkOf: (output: RunRecord['outputs'][number]) => ReturnType<OutputChecks['last']>,
+  { outputs, ...run }: FoundRun,
+  checkOf: (output: FoundRun['outputs'][number]) => ReturnType<OutputChecks['last']>,
 ) {
   return { ...run, outputs: outputs.map((output) => ({ path: output.path, manifest: checkOf(output) })) };
 }
