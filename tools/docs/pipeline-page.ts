@@ -86,6 +86,7 @@ Each record is a JSON object with one application. A prediction is the same JSON
 by \`modelId\` and \`modelVersion\`. It also has the columns outside the model that \`passthrough\` lists (from a topic, all
 by default). A prediction keeps the key, the headers (including the trace context) and the order of its application.
 Later sections describe its [partition](#partitions-and-growing-topics) and its [timestamp](#timestamps-and-retention).
+Headers of the same name keep their order; the order of different names can change. A null value of a header stays null.
 These headers are added: \`sluice-model-id\`, \`sluice-model-version\`, \`sluice-model-sha256\`, \`sluice-package-sha256\`,
 \`sluice-source-topic\`, \`sluice-source-partition\`, \`sluice-source-offset\`.
 

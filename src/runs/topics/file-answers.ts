@@ -4,7 +4,12 @@ import { isUtf8 } from 'node:buffer';
 import { mkdir } from 'node:fs/promises';
 import path from 'node:path';
 import type { FileSink } from '../../connectors/file/file-options.ts';
-import { type IncomingRecord, type OutgoingRecord, weightOf } from '../../connectors/kafka/client/records.ts';
+import {
+  type IncomingRecord,
+  type OutgoingRecord,
+  type RecordHeaders,
+  weightOf,
+} from '../../connectors/kafka/client/records.ts';
 import { connectionOf } from '../../connectors/kafka/connection-settings.ts';
 import { deadLetter, letterReasonOf } from '../../connectors/kafka/dlq/dead-letter.ts';
 import type { PlacedBatch, TopicReader } from '../../connectors/kafka/topic-reader.ts';
@@ -220,9 +225,9 @@ export class FileAnswers implements AnswerSink {
 /** The record with bytes of its own. Those of a record are part of the response that it was fetched in. */
 function copyOf(record: IncomingRecord): IncomingRecord {
   const copy = <T extends Buffer | null>(bytes: T) => (bytes && Buffer.from(bytes)) as T;
-  const headers = Object.entries(record.headers).map(([name, value]): [string, Buffer | readonly Buffer[]] => [
+  const headers = Object.entries(record.headers).map(([name, value]): [string, RecordHeaders[string]] => [
     name,
-    Buffer.isBuffer(value) ? copy(value) : (value as readonly Buffer[]).map(copy),
+    Array.isArray(value) ? (value as (Buffer | null)[]).map(copy) : copy(value as Buffer | null),
   ]);
   return { ...record, key: copy(record.key), value: copy(record.value), headers: Object.fromEntries(headers) };
 }

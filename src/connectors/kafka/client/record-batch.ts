@@ -3,14 +3,14 @@
 // Format: https://kafka.apache.org/documentation/#recordbatch
 import { BATCH_OVERHEAD } from './records.ts';
 
-/** A record as kafkajs passes it to the encoder. Header values are bytes, text, or lists of these. */
+/** A record as kafkajs passes it to the encoder. Header values are bytes, text, null, or lists of these. */
 export interface BatchRecord {
   offsetDelta?: number;
   /** Time after the first timestamp of the batch, ms. */
   timestampDelta?: number;
   key?: Buffer | string | null;
   value?: Buffer | string | null;
-  headers?: Readonly<Record<string, Buffer | string | readonly (Buffer | string)[]>>;
+  headers?: Readonly<Record<string, Buffer | string | null | readonly (Buffer | string | null)[]>>;
 }
 
 export interface BatchHead {
@@ -93,7 +93,7 @@ function encodeRecords(records: readonly BatchRecord[], room: number): Buffer {
     at = writeVarint(to, at, countOf(headers));
     for (const name in headers) {
       const bytes = nameBytes(name);
-      const values = headers[name]!;
+      const values = headers[name] ?? null;
       if (isList(values)) for (const one of values) at = writeBytes(to, writeBytes(to, at, bytes), one);
       else at = writeBytes(to, writeBytes(to, at, bytes), values);
     }
@@ -106,7 +106,7 @@ function sizeOfBody({ offsetDelta = 0, timestampDelta = 0, key, value, headers }
   size += sizeOfVarint(countOf(headers));
   for (const name in headers) {
     const nameSize = sizeOfBytes(nameBytes(name));
-    const values = headers[name]!;
+    const values = headers[name] ?? null;
     if (isList(values)) for (const one of values) size += nameSize + sizeOfBytes(one);
     else size += nameSize + sizeOfBytes(values);
   }
@@ -114,12 +114,12 @@ function sizeOfBody({ offsetDelta = 0, timestampDelta = 0, key, value, headers }
 }
 
 type HeaderValues = NonNullable<BatchRecord['headers']>[string];
-const isList = (values: HeaderValues): values is readonly (Buffer | string)[] => Array.isArray(values);
+const isList = (values: HeaderValues): values is readonly (Buffer | string | null)[] => Array.isArray(values);
 
 function countOf(headers: BatchRecord['headers']): number {
   let n = 0;
   for (const name in headers) {
-    const values = headers[name]!;
+    const values = headers[name] ?? null;
     n += isList(values) ? values.length : 1;
   }
   return n;

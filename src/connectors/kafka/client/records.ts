@@ -1,8 +1,8 @@
 // Records read from and written to a topic, and upper bounds of their encoded size.
 import type { ErrorDetail } from '../../../core/errors.ts';
 
-/** Headers by name. The value of a name that occurs more than once is a list. Null values become empty values. */
-export type RecordHeaders = Readonly<Record<string, Buffer | readonly Buffer[]>>;
+/** Headers by name. The value of a name that occurs more than once is a list. A value can be null. */
+export type RecordHeaders = Readonly<Record<string, Buffer | null | readonly (Buffer | null)[]>>;
 
 export interface IncomingRecord {
   readonly topic: string;
@@ -73,8 +73,8 @@ export function weightOf(record: Pick<OutgoingRecord, 'key' | 'value' | 'headers
   for (const name in record.headers) {
     const value = record.headers[name]!;
     const name4 = name.length * 4;
-    if (Array.isArray(value)) for (const one of value as Buffer[]) bytes += HEADER_OVERHEAD + name4 + one.length;
-    else bytes += HEADER_OVERHEAD + name4 + (value as Buffer).length;
+    const values = Array.isArray(value) ? (value as (Buffer | null)[]) : [value as Buffer | null];
+    for (const one of values) bytes += HEADER_OVERHEAD + name4 + (one?.length ?? 0);
   }
   return bytes;
 }

@@ -75,12 +75,13 @@ function attemptOf(headers: RecordHeaders): number {
 }
 
 /**
- * The text of a header. If the header has several values, the text of the last value. undefined: the header is missing.
+ * The text of a header. If the header has several values, the text of the last value. undefined: the header is missing,
+ * or its value is null.
  */
 export function headerText(headers: RecordHeaders, name: string): string | undefined {
   const value = headers[name];
-  if (value === undefined) return undefined;
-  return Buffer.isBuffer(value) ? value.toString() : (value as readonly Buffer[]).at(-1)?.toString();
+  const last = Array.isArray(value) ? (value as (Buffer | null)[]).at(-1) : (value as Buffer | null | undefined);
+  return last?.toString();
 }
 
 /**

@@ -317,13 +317,17 @@ async function close({ handle, consumer }: Attempt): Promise<void> {
   handle.destroy();
 }
 
-/** Replaces null header values by empty values, because kafkajs cannot write null. */
+/**
+ * The headers of a record. If a header is named like a member of every object, such as `constructor`, kafkajs adds that
+ * member to its values.
+ */
 export function headersOf(headers: Record<string, unknown> | undefined): RecordHeaders {
-  const clean: Record<string, Buffer | Buffer[]> = Object.create(null);
-  for (const name in headers) {
-    const value = headers[name];
-    if (Array.isArray(value)) clean[name] = value.map((v: Buffer | null) => v ?? Buffer.alloc(0));
-    else clean[name] = (value as Buffer | null) ?? Buffer.alloc(0);
+  const clean: Record<string, Buffer | null | (Buffer | null)[]> = Object.create(null);
+  for (const [name, value] of Object.entries(headers ?? {})) {
+    if (Array.isArray(value)) {
+      const values = value.filter((v): v is Buffer | null => v === null || Buffer.isBuffer(v));
+      clean[name] = values.length === 1 ? values[0]! : values;
+    } else clean[name] = value as Buffer | null;
   }
   return clean;
 }

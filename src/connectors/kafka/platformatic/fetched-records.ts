@@ -242,7 +242,6 @@ function readRecords(plain: Buffer, frame: Frame, to: IncomingRecord[]): void {
 }
 
 const NO_HEADERS: RecordHeaders = Object.freeze({});
-const EMPTY = Buffer.alloc(0);
 
 class Cursor {
   position: number;
@@ -293,10 +292,10 @@ class Cursor {
     const count = this.varint();
     if (count === 0) return NO_HEADERS;
     // The object has no prototype, because a header may be named `valueOf` or `__proto__`.
-    const headers: Record<string, Buffer | Buffer[]> = Object.create(null);
+    const headers: Record<string, Buffer | null | (Buffer | null)[]> = Object.create(null);
     for (let i = 0; i < count; i++) {
       const name = this.bytes()?.toString() ?? '';
-      const value = this.bytes() ?? EMPTY;
+      const value = this.bytes();
       const known = headers[name];
       if (known === undefined) headers[name] = value;
       else if (Array.isArray(known)) known.push(value);

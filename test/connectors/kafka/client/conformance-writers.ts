@@ -2,6 +2,7 @@
 import { expect } from 'vitest';
 import type { BatchCompression } from '../../../../src/connectors/kafka/client/codecs.ts';
 import type { PlannedRecord } from '../../../../src/connectors/kafka/client/kafka-client.ts';
+import type { RecordHeaders } from '../../../../src/connectors/kafka/client/records.ts';
 import { readTopic } from '../../../support/kafka/topics.ts';
 import { until } from '../../../support/until.ts';
 import { type Behaves, type Bench, codeOf, counted, namesMissingTopic, valuesOf } from './harness.ts';
@@ -11,7 +12,13 @@ const TIME = Date.now() - 3_600_000;
 
 /** Everything a record can be. */
 const ODD: readonly PlannedRecord[] = [
-  { key: null, value: Buffer.from('no key'), timestamp: TIME },
+  {
+    key: null,
+    value: Buffer.from('no key'),
+    // Members of every object in JavaScript, and values that are absent.
+    headers: { constructor: Buffer.from('c'), valueOf: [Buffer.from('v'), null], absent: null } as RecordHeaders,
+    timestamp: TIME,
+  },
   { key: Buffer.from('no value'), value: null, timestamp: TIME + 5 },
   { key: Buffer.alloc(0), value: Buffer.alloc(0), timestamp: TIME - 100_000 },
   {

@@ -32,7 +32,7 @@ const record = fc.record({
   value: fc.option(bytes),
   headers: fc.dictionary(
     fc.oneof(fc.string({ minLength: 1 }), fc.constantFrom('valueOf', '__proto__', 'constructor')),
-    fc.oneof(bytes, fc.array(bytes, { minLength: 2, maxLength: 3 })),
+    fc.oneof(fc.option(bytes), fc.array(fc.option(bytes), { minLength: 2, maxLength: 3 })),
     { maxKeys: 3 },
   ),
   timestampDelta: fc.oneof(fc.integer({ min: -100, max: 100 }), fc.integer({ min: -(2 ** 45), max: 2 ** 40 })),
