@@ -37,7 +37,8 @@ CODES = tuple(int(part) for part in pl.__version__.split(".")[:2]) >= (1, 32)
 
 def kind_of(dtype: Any) -> str:
     """The kind of the values of a column."""
-    if dtype in (pl.String, pl.Categorical) or isinstance(dtype, pl.Enum):
+    # A type with named categories is not equal to pl.Categorical.
+    if dtype in (pl.String, pl.Categorical) or isinstance(dtype, (pl.Categorical, pl.Enum)):
         return TEXT
     if dtype.is_decimal():
         return DECIMAL

@@ -300,6 +300,15 @@ class Pandas(unittest.TestCase):
         )
         self.assertEqual(scores(CLIENT.predict(chosen, MODEL, passthrough=["id"])), wanted)
 
+    @unittest.skipUnless(hasattr(pl, "Categories"), "this version of polars has no named categories")
+    def test_named_categories_of_polars(self) -> None:
+        frame = pandas_frame("category", True)
+        wanted = csv_scores(frame.to_csv(index=False))
+        for physical in (pl.UInt8, pl.UInt16, pl.UInt32):
+            named = pl.Categorical(pl.Categories("products", physical=physical))
+            chosen = pl.DataFrame(frame).with_columns(pl.col("product").cast(named))
+            self.assertEqual(scores(CLIENT.predict(chosen, MODEL, passthrough=["id"])), wanted)
+
     def test_index_and_order_are_those_of_the_frame(self) -> None:
         frame = pandas_frame(None, True).set_index("id").sort_values("product")
         frame.index = frame.index.where(frame.index != 1003, 1004)
