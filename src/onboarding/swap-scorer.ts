@@ -9,6 +9,7 @@ import { scoreRows, takeRows } from '../inference/sandbox/sample-scorer.ts';
 import type { Manifest } from '../model/package/manifest.ts';
 import type { Draft } from './draft.ts';
 import type { Predictions } from './fit-loss.ts';
+import type { Swap } from './swaps.ts';
 
 // The code below creates model inputs with a typical value in each cell that a variant of the manifest would change.
 
@@ -51,6 +52,8 @@ function typicalAt({ data, width }: EncodedInput, place: number, rows: number): 
   if (counts.length <= MOST_LEVELS) return counts.sort((a, b) => b.n - a.n)[0]?.value ?? cells[0];
   return (present as number[]).sort((a, b) => a - b)[present.length >> 1];
 }
+
+type Change = Pick<Swap, 'apply' | 'alter'>;
 
 interface Rescored extends Predictions {
   /** Number of rows whose inputs differ from the given registration. */
@@ -96,20 +99,27 @@ export class SwapScorer {
     return { scorer: new SwapScorer(draft, left.read, left.inputs, left.given), kept };
   }
 
-  /** Scores the rows with another manifest; null: no row changes, or the model cannot score a changed row. */
-  async rescore(manifest: Manifest): Promise<Rescored | null> {
-    const inputs = encodeRead(manifest, this.#read);
-    return this.#score(manifest, inputs, changedRows(this.#inputs, inputs, this.#read.batch.rows));
+  /** Scores the rows with a swap; null: no row changes, or the model cannot score a changed row. */
+  async rescore(manifest: Manifest, swap: Change): Promise<Rescored | null> {
+    const [changed, inputs] = this.#changed(manifest, swap);
+    return this.#score(changed, inputs, changedRows(this.#inputs, inputs, this.#read.batch.rows));
   }
 
   /**
-   * Scores the rows with typical values in all cells that another manifest would change (`whole`: in all cells of the
-   * columns concerned). The difference in the scores shows the contribution of the given values.
+   * Scores the rows with typical values in all cells that a swap would change (`whole`: in all cells of the columns
+   * concerned). The difference in the scores shows the contribution of the given values.
    */
-  async withoutChanged(manifest: Manifest, whole: boolean): Promise<Rescored | null> {
+  async withoutChanged(manifest: Manifest, swap: Change, whole: boolean): Promise<Rescored | null> {
     const { rows } = this.#read.batch;
-    const inputs = typicalWhereChanged(this.#inputs, encodeRead(manifest, this.#read), rows, whole);
-    return this.#score(manifest, inputs, changedRows(this.#inputs, inputs, rows));
+    const [changed, other] = this.#changed(manifest, swap);
+    const inputs = typicalWhereChanged(this.#inputs, other, rows, whole);
+    return this.#score(changed, inputs, changedRows(this.#inputs, inputs, rows));
+  }
+
+  #changed(manifest: Manifest, { apply, alter }: Change): [Manifest, readonly EncodedInput[]] {
+    const changed = apply(manifest);
+    const inputs = encodeRead(changed, this.#read);
+    return [changed, alter ? alter(inputs) : inputs];
   }
 
   async #score(

@@ -15,7 +15,7 @@ import {
 } from './fit-loss.ts';
 import { pickRows } from './package-files.ts';
 import { SwapScorer } from './swap-scorer.ts';
-import { classSwaps, codeSwaps, missingSwaps, orderSwaps, type Swap } from './swaps.ts';
+import { classSwaps, codeSwaps, missingNumberSwaps, missingSwaps, orderSwaps, type Swap } from './swaps.ts';
 import type { WitnessRows } from './training-check-rows.ts';
 
 // The code below tests whether the outcomes support a property of a registration, or whether another choice would fit
@@ -146,7 +146,8 @@ export function swapsOf(draft: Draft): Swap[] {
   const [wholeOrders, exchanges] = orderSwaps(draft, encoding);
   const [wholeCodes, codes] = codeSwaps(draft);
   const [wholeMissing, missing] = missingSwaps(draft, encoding);
-  return [...wholeOrders, ...wholeCodes, ...wholeMissing, ...missing, ...codes, ...exchanges];
+  const numbers = missingNumberSwaps(draft);
+  return [...wholeOrders, ...wholeCodes, ...wholeMissing, ...numbers, ...missing, ...codes, ...exchanges];
 }
 
 /** Tries the swaps. @throws SluiceError model_failed if the model fails on a row */
@@ -210,7 +211,7 @@ class Trial {
 
   /** Compares a swap with the given registration; null: the swap does not change any prediction. */
   async run(swap: Swap): Promise<TriedSwap | null> {
-    const found = await this.#scorer.rescore(swap.apply(this.#manifest));
+    const found = await this.#scorer.rescore(this.#manifest, swap);
     return found && this.#compare(swap, found, found.changed);
   }
 
@@ -226,7 +227,7 @@ class Trial {
   }
 
   async #borneOut(swap: Swap, whole: boolean): Promise<number | null> {
-    const without = await this.#scorer.withoutChanged(swap.apply(this.#manifest), whole);
+    const without = await this.#scorer.withoutChanged(this.#manifest, swap, whole);
     return without && borneOut(this.#task, this.#scorer.given, without, this.#truth);
   }
 

@@ -1,5 +1,7 @@
 // Swaps: possible errors of a registration (classes, codes, column order, missing values).
 // Each swap has a description and a modified manifest.
+import { boosterOf } from '../inference/boosters/booster.ts';
+import type { EncodedInput } from '../inference/encode/encoder.ts';
 import { categoriesOf, recoded } from '../model/package/category-files.ts';
 import type { ColumnSpec, InputSpec, Manifest } from '../model/package/manifest.ts';
 import type { Draft, DraftColumn, MissingChoice } from './draft.ts';
@@ -21,8 +23,12 @@ export interface Swap {
   readonly declared: boolean;
   /** Set if the swap is one of very many swaps that are unlikely errors. */
   readonly rare?: true;
+  /** Set if the question is reported only if the outcome supports the swap. */
+  readonly quiet?: true;
   /** Returns the manifest with the change; the values of the columns stay the same. */
   readonly apply: (manifest: Manifest) => Manifest;
+  /** Changes the inputs of the model, if no manifest describes the change. */
+  readonly alter?: (inputs: readonly EncodedInput[]) => readonly EncodedInput[];
 }
 
 /** Changes columns of a manifest. */
@@ -320,6 +326,35 @@ function pairsOf({ columns }: Draft, { columns: given }: InputSpec): [string, st
     }
   }
   return pairs;
+}
+
+// Swaps of numbers that mean missing. XGBoost treats the number of its parameter `missing` as a missing value wherever it
+// occurs, and model files do not contain this parameter.
+
+/** Usual values of the parameter `missing`. */
+const MISSING_NUMBERS = [0, -1, -9, -99, -999, -9999, -99999, -999999, 99, 999, 9999, 99999, 999999];
+
+export function missingNumberSwaps({ model }: Draft): Swap[] {
+  if (boosterOf(model)?.library !== 'XGBoost') return [];
+  return MISSING_NUMBERS.map(
+    (value): Swap => ({
+      subject: 'missing= of XGBoost',
+      words: `${value} as a missing value in all columns (missing=${value} in training)`,
+      given: `${value} as a number`,
+      mend: `the file of the model does not contain this parameter, so train again with NaN for missing values, and leave them empty in files`,
+      declared: true,
+      quiet: true,
+      apply: (m) => m,
+      alter: (inputs) => inputs.map((input) => withoutNumber(input, value)),
+    }),
+  );
+}
+
+/** Replaces a number by NaN in inputs of floating-point numbers. Other inputs stay unchanged. */
+function withoutNumber(input: EncodedInput, value: number): EncodedInput {
+  const { data } = input;
+  if (!(data instanceof Float32Array || data instanceof Float64Array)) return input;
+  return { ...input, data: data.map((v: number) => (v === value ? Number.NaN : v)) };
 }
 
 // Swaps of missing values use other replacements, for one column or for all columns of a kind.

@@ -291,7 +291,7 @@ function bestOfEach(near: readonly TriedSwap[]): TriedSwap[] {
  */
 function reportOpen({ findings, options }: Draft, { near, rows }: SwapTest): void {
   const isOpen = ({ swap, gain, largest }: TriedSwap) =>
-    gain.z > (swap.declared ? -OPEN_IF_SAID : -OPEN) && largest >= DIFFERS;
+    gain.z > (swap.quiet ? OPEN : swap.declared ? -OPEN_IF_SAID : -OPEN) && largest >= DIFFERS;
   const open = bestOfEach(near.filter((t) => !contradicts(t) && isOpen(t))).sort(
     (a, b) => Number(a.swap.declared) - Number(b.swap.declared),
   );

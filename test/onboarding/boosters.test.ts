@@ -111,6 +111,37 @@ test('a table without a column of the model is rejected with the names', async (
   expect(added.stderr).toContain('columns that the training table does not have: postcode');
 });
 
+/** The table on which `xgb-missing.json` was trained, with `gap` for a missing income. */
+function tableWithGaps(gap: string): string {
+  const rows = Array.from({ length: 400 }, (_, i) => {
+    const [income, age] = [(i * 37) % 101, (i * 53) % 89];
+    const missing = i % 7 === 0 || (i * i) % 11 === 3;
+    const good = missing ? (i * 29) % 10 < 8 : income > 60 + (age % 7);
+    return `${missing ? gap : income},${age},${Number(good)}`;
+  });
+  return ['income,age,good', ...rows, ''].join('\n');
+}
+
+// The files of XGBoost do not contain its parameter `missing`.
+test.each([
+  { missing: '0', refused: true },
+  { missing: '-999', refused: true },
+  { missing: '', refused: false },
+])('XGBoost trained with missing=$missing: refused $refused', async ({ missing, refused }) => {
+  const table = path.join(scratch(), 'train.csv');
+  writeFileSync(table, tableWithGaps(missing));
+  const added = await addModel(path.join(FIXTURE, 'xgb-missing.json'), table, [
+    '--outcome',
+    'good',
+    '--positive-class',
+    '1',
+  ]);
+  expect(added.code).toBe(refused ? 1 : 0);
+  const words = `${missing} as a missing value in all columns`;
+  if (refused) expect(added.stderr).toMatch(new RegExp(`${words}.*\\n.*\\[registration_contradicted\\]`));
+  else expect(added.stderr).not.toContain(words);
+});
+
 test('labels that texts and numbers sort differently need their order', async () => {
   const folder = scratch();
   const of = (name: string): string => path.join(folder, name);
