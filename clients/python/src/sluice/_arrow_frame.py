@@ -242,6 +242,7 @@ class DuckFrame(ArrowFrame):
         types = [(name, str(kind)) for name, kind in zip(relation.columns, relation.types)]
         super().__init__(pa.RecordBatchReader.from_stream(relation.limit(0)).schema, None)
         self.types = dict(types)
+        self._table_of_slices: pa.Table | None = None
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         # A relation of its own each time: in earlier versions of DuckDB a relation can be read once.
@@ -250,7 +251,12 @@ class DuckFrame(ArrowFrame):
         yield from read(BATCH_ROWS)
 
     def slice(self, start: int, rows: int) -> Frame:
-        return DuckFrame(self._relation.limit(rows, offset=start))
+        if self._table_of_slices is None:
+            # The query can return its rows in another order each time, so slices and copied columns are of one result.
+            batches = list(self.batches())
+            self._table_of_slices = pa.Table.from_batches(batches) if batches else self._schema.empty_table()
+            self._kept_batches = self._table_of_slices.select(self._kept).to_batches()
+        return TableFrame(self._table_of_slices.slice(start, rows))
 
     def result(self, kept: Sequence[str], faults: Sequence[Fault] | None = None) -> Any:
         import duckdb

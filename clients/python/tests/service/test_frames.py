@@ -423,6 +423,17 @@ class Rejected(unittest.TestCase):
                     self.assertEqual(caught.exception.details[0]["row"], min(rows_with))
                     self.assertEqual(len(dicts_of(caught.exception.result)), 60)
 
+    def test_a_query_without_an_order_gets_the_reasons_of_its_rows(self) -> None:
+        lines = [line.split(",") for line in TABLE.read_text().splitlines()]
+        wrong = {"product": "nothing", "amount": "much"}
+        names = list(wrong) * 30
+        rows = [dict(zip(lines[0], line)) | {name: wrong[name], "id": name} for name, line in zip(names, lines[1:])]
+        applications = pa.Table.from_pylist(rows)
+        relation = duckdb.sql("SELECT * FROM applications ORDER BY random()")
+        result = dicts_of(CLIENT.predict(relation, MODEL, passthrough=["id"]))
+        self.assertEqual([row["error_column"] for row in result], [row["id"] for row in result])
+        self.assertEqual(len(result), len(applications))
+
     def test_objects_that_are_no_frames(self) -> None:
         for wrong in (pd.Series([1]), pl.LazyFrame({"a": [1]}), {"a": 1}, 7, "text", [1, 2]):
             with self.assertRaises(TypeError):
