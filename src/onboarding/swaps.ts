@@ -329,13 +329,14 @@ function pairsOf({ columns }: Draft, { columns: given }: InputSpec): [string, st
 }
 
 // Swaps of numbers that mean missing. XGBoost treats the number of its parameter `missing` as a missing value wherever it
-// occurs, and model files do not contain this parameter.
+// occurs. Neither its own files nor those of onnxmltools contain this parameter.
 
 /** Usual values of the parameter `missing`. */
 const MISSING_NUMBERS = [0, -1, -9, -99, -999, -9999, -99999, -999999, 99, 999, 9999, 99999, 999999];
 
 export function missingNumberSwaps({ model }: Draft): Swap[] {
-  if (boosterOf(model)?.library !== 'XGBoost') return [];
+  const mayBeXgboost = boosterOf(model)?.library === 'XGBoost' || model.producer.startsWith('OnnxMLTools');
+  if (!mayBeXgboost) return [];
   return MISSING_NUMBERS.map(
     (value): Swap => ({
       subject: 'missing= of XGBoost',
