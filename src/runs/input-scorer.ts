@@ -206,7 +206,7 @@ export class InputScorer {
       workers: this.workers,
       ahead,
       few: few && !pool?.entry,
-      gradual: () => this.#remaining!.ms(),
+      gradual: () => this.#remaining?.ms() ?? Infinity,
       helps: !pool?.entry,
       ...pool,
     };

@@ -148,7 +148,7 @@ export class RunRecords {
     if (known) return known;
     const record = await readRecord(path.join(this.#folder, id + ENDING));
     if (record?.id !== id) return null;
-    if (record.ended !== null) {
+    if (record.state !== 'running' && record.state !== 'killed') {
       if (this.#ended.size >= MOST_READ) this.#ended.delete(this.#ended.keys().next().value!);
       this.#ended.set(id, record);
     }
