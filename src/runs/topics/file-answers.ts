@@ -6,6 +6,7 @@ import path from 'node:path';
 import type { FileSink } from '../../connectors/file/file-options.ts';
 import {
   type IncomingRecord,
+  isList,
   type OutgoingRecord,
   type RecordHeaders,
   weightOf,
@@ -227,7 +228,7 @@ function copyOf(record: IncomingRecord): IncomingRecord {
   const copy = <T extends Buffer | null>(bytes: T) => (bytes && Buffer.from(bytes)) as T;
   const headers = Object.entries(record.headers).map(([name, value]): [string, RecordHeaders[string]] => [
     name,
-    Array.isArray(value) ? (value as (Buffer | null)[]).map(copy) : copy(value as Buffer | null),
+    isList(value) ? value.map(copy) : copy(value),
   ]);
   return { ...record, key: copy(record.key), value: copy(record.value), headers: Object.fromEntries(headers) };
 }

@@ -1,7 +1,7 @@
 // Encodes record batches of the v2 format, each into one buffer.
 // The encoder of kafkajs allocates one buffer per record and per header.
 // Format: https://kafka.apache.org/documentation/#recordbatch
-import { BATCH_OVERHEAD } from './records.ts';
+import { BATCH_OVERHEAD, isList } from './records.ts';
 
 /** A record as kafkajs passes it to the encoder. Header values are bytes, text, null, or lists of these. */
 export interface BatchRecord {
@@ -112,9 +112,6 @@ function sizeOfBody({ offsetDelta = 0, timestampDelta = 0, key, value, headers }
   }
   return size;
 }
-
-type HeaderValues = NonNullable<BatchRecord['headers']>[string];
-const isList = (values: HeaderValues): values is readonly (Buffer | string | null)[] => Array.isArray(values);
 
 function countOf(headers: BatchRecord['headers']): number {
   let n = 0;

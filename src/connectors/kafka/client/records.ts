@@ -4,6 +4,9 @@ import type { ErrorDetail } from '../../../core/errors.ts';
 /** Headers by name. The value of a name that occurs more than once is a list. A value can be null. */
 export type RecordHeaders = Readonly<Record<string, Buffer | null | readonly (Buffer | null)[]>>;
 
+/** Whether a header has several values. Unlike `Array.isArray`, it also narrows lists that are read-only. */
+export const isList = <T>(values: T | readonly T[]): values is readonly T[] => Array.isArray(values);
+
 export interface IncomingRecord {
   readonly topic: string;
   readonly partition: number;
@@ -71,10 +74,10 @@ const HEADER_OVERHEAD = 10;
 export function weightOf(record: Pick<OutgoingRecord, 'key' | 'value' | 'headers'>): number {
   let bytes = RECORD_OVERHEAD + (record.key?.length ?? 0) + (record.value?.length ?? 0);
   for (const name in record.headers) {
-    const value = record.headers[name]!;
+    const values = record.headers[name] ?? null;
     const name4 = name.length * 4;
-    const values = Array.isArray(value) ? (value as (Buffer | null)[]) : [value as Buffer | null];
-    for (const one of values) bytes += HEADER_OVERHEAD + name4 + (one?.length ?? 0);
+    if (isList(values)) for (const one of values) bytes += HEADER_OVERHEAD + name4 + (one?.length ?? 0);
+    else bytes += HEADER_OVERHEAD + name4 + (values?.length ?? 0);
   }
   return bytes;
 }

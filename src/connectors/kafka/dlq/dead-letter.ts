@@ -1,7 +1,13 @@
 // Dead letters: records that could not be scored, with their original bytes, and with the reason in headers.
 // Creates, reads, selects and counts dead letters, and restores the original record for a replay or a retry.
 import type { ErrorCode } from '../../../core/errors.ts';
-import type { IncomingRecord, LetterReason, OutgoingRecord, RecordHeaders } from '../client/records.ts';
+import {
+  type IncomingRecord,
+  isList,
+  type LetterReason,
+  type OutgoingRecord,
+  type RecordHeaders,
+} from '../client/records.ts';
 import type { OffsetRanges } from './offset-ranges.ts';
 
 const DEAD_LETTER_HEADERS = {
@@ -79,9 +85,8 @@ function attemptOf(headers: RecordHeaders): number {
  * or its value is null.
  */
 export function headerText(headers: RecordHeaders, name: string): string | undefined {
-  const value = headers[name];
-  const last = Array.isArray(value) ? (value as (Buffer | null)[]).at(-1) : (value as Buffer | null | undefined);
-  return last?.toString();
+  const values = headers[name] ?? null;
+  return (isList(values) ? values.at(-1) : values)?.toString();
 }
 
 /**
