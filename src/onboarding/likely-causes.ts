@@ -88,7 +88,7 @@ export async function reproducingSwap(
   const given = misfit(manifest, scorer.given, wanted, test.expected);
   let best = { left: given * EXPLAINED, words: null as string | null };
   for (const swap of swapsOf(draft)) {
-    const found = await scorer.rescore(manifest, swap);
+    const found = await scorer.rescore(swap);
     const left = found ? misfit(manifest, found, wanted, test.expected) : given;
     if (left < best.left)
       best = { left, words: `with ${swap.words} the model reproduces the predictions: ${swap.mend}` };

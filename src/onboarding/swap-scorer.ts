@@ -65,11 +65,14 @@ export class SwapScorer {
   /** Number of rows that the model has evaluated so far. */
   evaluated = 0;
   readonly #draft: Draft;
+  /** The given registration. */
+  readonly #manifest: Manifest;
   readonly #read: ReadRows;
   readonly #inputs: readonly EncodedInput[];
 
-  private constructor(draft: Draft, read: ReadRows, inputs: readonly EncodedInput[], given: Predictions) {
+  private constructor(draft: Draft, manifest: Manifest, { read, inputs, given }: ScoredRows) {
     this.#draft = draft;
+    this.#manifest = manifest;
     this.#read = read;
     this.#inputs = inputs;
     this.given = given;
@@ -89,37 +92,37 @@ export class SwapScorer {
     const width = first.given.values.length / Math.max(1, rows.length);
     const finite = (r: number) => first.given.values.subarray(r * width, (r + 1) * width).every(Number.isFinite);
     const kept = rows.map((_, r) => r).filter((r) => !first.read.rejected.has(r) && finite(r));
-    if (kept.length === rows.length)
-      return { scorer: new SwapScorer(draft, first.read, first.inputs, first.given), kept };
+    if (kept.length === rows.length) return { scorer: new SwapScorer(draft, manifest, first), kept };
     const left = await scoredRows(
       draft,
       manifest,
       kept.map((r) => rows[r]!),
     );
-    return { scorer: new SwapScorer(draft, left.read, left.inputs, left.given), kept };
+    return { scorer: new SwapScorer(draft, manifest, left), kept };
   }
 
   /** Scores the rows with a swap; null: no row changes, or the model cannot score a changed row. */
-  async rescore(manifest: Manifest, swap: Change): Promise<Rescored | null> {
-    const [changed, inputs] = this.#changed(manifest, swap);
-    return this.#score(changed, inputs, changedRows(this.#inputs, inputs, this.#read.batch.rows));
+  async rescore(swap: Change): Promise<Rescored | null> {
+    const [manifest, inputs] = this.#changed(swap);
+    return this.#score(manifest, inputs, changedRows(this.#inputs, inputs, this.#read.batch.rows));
   }
 
   /**
    * Scores the rows with typical values in all cells that a swap would change (`whole`: in all cells of the columns
    * concerned). The difference in the scores shows the contribution of the given values.
    */
-  async withoutChanged(manifest: Manifest, swap: Change, whole: boolean): Promise<Rescored | null> {
+  async withoutChanged(swap: Change, whole: boolean): Promise<Rescored | null> {
     const { rows } = this.#read.batch;
-    const [changed, other] = this.#changed(manifest, swap);
+    const [manifest, other] = this.#changed(swap);
     const inputs = typicalWhereChanged(this.#inputs, other, rows, whole);
-    return this.#score(changed, inputs, changedRows(this.#inputs, inputs, rows));
+    return this.#score(manifest, inputs, changedRows(this.#inputs, inputs, rows));
   }
 
-  #changed(manifest: Manifest, { apply, alter }: Change): [Manifest, readonly EncodedInput[]] {
-    const changed = apply(manifest);
-    const inputs = encodeRead(changed, this.#read);
-    return [changed, alter ? alter(inputs) : inputs];
+  #changed({ apply, alter }: Change): [Manifest, readonly EncodedInput[]] {
+    const manifest = apply(this.#manifest);
+    // A swap of inputs keeps the manifest, so the rows need not be encoded again.
+    const inputs = manifest === this.#manifest ? this.#inputs : encodeRead(manifest, this.#read);
+    return [manifest, alter ? alter(inputs) : inputs];
   }
 
   async #score(
@@ -152,7 +155,13 @@ export class SwapScorer {
   }
 }
 
-async function scoredRows(draft: Draft, manifest: Manifest, rows: readonly (readonly string[])[]) {
+interface ScoredRows {
+  readonly read: ReadRows;
+  readonly inputs: readonly EncodedInput[];
+  readonly given: Predictions;
+}
+
+async function scoredRows(draft: Draft, manifest: Manifest, rows: readonly (readonly string[])[]): Promise<ScoredRows> {
   const read = readRows(manifest, rows, draft.fields);
   const inputs = encodeRead(manifest, read);
   const scores = await scoreRows(draft.probe, manifest, { inputs, rows: rows.length, rejected: read.rejected });

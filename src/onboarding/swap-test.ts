@@ -155,7 +155,7 @@ export async function runSwapTest(draft: Draft, manifest: Manifest, witness: Wit
   const swaps = swapsOf(draft);
   const single = draft.probe.opened.inputs.some((i) => i.single);
   const budget = MOST_EVALUATIONS / 2 / (single ? SINGLE_ROW : 1);
-  const first = new Trial(await subsetOf(draft, manifest, witness), manifest);
+  const first = new Trial(await subsetOf(draft, manifest, witness));
   const left: { swap: Swap; z: number }[] = [];
   let tried = 0;
   for (const swap of swaps) {
@@ -164,7 +164,7 @@ export async function runSwapTest(draft: Draft, manifest: Manifest, witness: Wit
     const found = await first.run(swap);
     if (found && found.gain.z > CLEARLY_WORSE) left.push({ swap, z: found.gain.z });
   }
-  const all = new Trial(witness, manifest);
+  const all = new Trial(witness);
   const near: TriedSwap[] = [];
   for (const { swap } of left.sort((a, b) => b.z - a.z).slice(0, SECOND_LOOK)) {
     if (all.evaluated > budget) break;
@@ -187,15 +187,13 @@ async function subsetOf(draft: Draft, manifest: Manifest, { task, rows, truth }:
 /** The given registration and its loss on some rows, for comparison with swaps. */
 class Trial {
   readonly #scorer: SwapScorer;
-  readonly #manifest: Manifest;
   readonly #task: WitnessRows['task'];
   readonly #truth: Float64Array;
   readonly #losses: Float64Array;
   readonly #constant: number;
 
-  constructor({ scorer, task, truth }: WitnessRows, manifest: Manifest) {
+  constructor({ scorer, task, truth }: WitnessRows) {
     this.#scorer = scorer;
-    this.#manifest = manifest;
     this.#task = task;
     this.#truth = truth;
     this.#losses = fitLosses(task, scorer.given, truth);
@@ -211,7 +209,7 @@ class Trial {
 
   /** Compares a swap with the given registration; null: the swap does not change any prediction. */
   async run(swap: Swap): Promise<TriedSwap | null> {
-    const found = await this.#scorer.rescore(this.#manifest, swap);
+    const found = await this.#scorer.rescore(swap);
     return found && this.#compare(swap, found, found.changed);
   }
 
@@ -227,7 +225,7 @@ class Trial {
   }
 
   async #borneOut(swap: Swap, whole: boolean): Promise<number | null> {
-    const without = await this.#scorer.withoutChanged(this.#manifest, swap, whole);
+    const without = await this.#scorer.withoutChanged(swap, whole);
     return without && borneOut(this.#task, this.#scorer.given, without, this.#truth);
   }
 
