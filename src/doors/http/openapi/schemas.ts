@@ -359,6 +359,7 @@ const RUN = {
       description: 'killed: the run has not ended, and its process has not updated the record for three minutes',
     },
     began: { type: 'string', format: 'date-time' },
+    heartbeatSeconds: { type: 'integer', description: 'interval in which a running process updates its record' },
     ended: { type: ['string', 'null'], format: 'date-time' },
     exitCode: { type: ['integer', 'null'] },
     error: {
